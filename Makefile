@@ -1,0 +1,65 @@
+# The front door. `make` alone lists the targets; each of them first sets up .venv if it is missing or out of date.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+# The interpreter that .venv is made with: empty means that of an existing .venv, else the newest that is found.
+PYTHON ?=
+# More arguments for pytest (`make test ARGS='-k fmt'`), and the benchmarks to run (`make bench BENCH=check`).
+ARGS ?=
+BENCH ?=
+export PYTHON BENCH
+
+BIN := .venv/bin
+PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: environment
+environment: ## set up .venv if it is missing or out of date
+	@sh tests/tools/environment.sh
+
+.PHONY: test
+test: environment ## every check: lint, types, then all tests
+	@failed=; \
+	$(MAKE) --no-print-directory lint || failed="$$failed lint"; \
+	$(MAKE) --no-print-directory types || failed="$$failed types"; \
+	$(PYTEST) tests $(ARGS) || failed="$$failed tests"; \
+	if [ -n "$$failed" ]; then echo "make test: failed:$$failed (reported above)" >&2; exit 1; fi
+
+.PHONY: demo
+demo: environment ## check the whole corpus and show what the compiler says of it
+	@sh tests/tools/demo.sh
+
+.PHONY: lint
+lint: environment ## ruff's rules and format, and the direction of imports
+	@failed=; \
+	$(BIN)/ruff check --quiet --output-format concise . || failed=1; \
+	$(BIN)/ruff format --quiet --check --output-format concise . || { echo "run \`make format\`"; failed=1; }; \
+	$(BIN)/python tests/tools/imports.py || failed=1; \
+	[ -z "$$failed" ]
+
+.PHONY: format
+format: environment ## bring all Python code into the one format, with its imports in order
+	@$(BIN)/ruff check --quiet --select I --fix . ; $(BIN)/ruff format .
+
+.PHONY: types
+types: environment ## mypy, strict over the package and the tools, and over the tests
+	@$(BIN)/python tests/tools/typecheck.py
+
+.PHONY: bench
+bench: environment ## the benchmarks, or those that BENCH names
+	@$(BIN)/python tests/bench/run.py $(BENCH)
+
+.PHONY: golden-update
+golden-update: environment ## rewrite the golden files from what the compiler says now; read the diff
+	@$(PYTEST) tests --quiet -m golden --golden-update $(ARGS)
+
+.PHONY: fuzz
+fuzz: environment ## the property tests with new and many more examples
+	@$(PYTEST) tests --quiet -m hypothesis --hypothesis-profile=fuzz $(ARGS)
+
+.PHONY: lock
+lock: ## rewrite requirements/*.lock from pyproject.toml (UPGRADE=1: take the newest versions)
+	@sh tests/tools/lock.sh

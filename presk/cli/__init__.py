@@ -1,0 +1,1 @@
+"""The command line: the Typer application and the thin client."""

@@ -1,0 +1,202 @@
+"""The effects that checking knows, data files, the tool itself, and the warnings."""
+
+from typing import Final
+
+from presk.diagnostics.code import Code, Example, paragraphs, program, source
+
+_TRAINING: Final = """
+const V = 16
+dim B
+dim T
+
+module Table {
+  param w : ℝ[V, V]
+  fn apply(t : idx[V][batch: B, seq: T]) -> ℝ[batch: B, seq: T, V] = embed(w, t)
+}
+
+fn loss(θ : params Table, batch : (idx[V][batch: B, seq: T], idx[V][batch: B, seq: T])) -> ℝ[] =
+  let (x, y) = batch
+  mean(cross_entropy(Table.apply(θ, x), y))
+
+optimizer adamw {
+  lr = 0.001
+}
+
+training run {
+  model     = Table
+  objective = loss
+  optimizer = adamw
+  data      = stream "tokens.psk.d" |> shuffle(seed = 1) |> batch(B = 8)
+}
+"""
+_SERVING: Final = """
+const V = 16
+dim B
+dim T
+
+module Table {
+  param w : ℝ[V, V]
+  fn apply(t : idx[V][batch: B, seq: T]) -> ℝ[batch: B, seq: T, V] = embed(w, t)
+}
+"""
+
+
+def _with_table(text: str) -> Example:
+    """A program below the module `Table`."""
+    return program(f"{_SERVING}\n{source(text)}")
+
+
+EFFECTS: Final = (
+    Code(
+        "E4002",
+        "unknown effect",
+        paragraphs("""
+            `uses` names an effect that does not exist, or `effect` declares one. The only effect is `Rand`; `effect Rand` may
+            be written and changes nothing.
+        """),
+        paragraphs("""
+            Write `uses Rand` for a function that draws random numbers, and nothing for all others.
+        """),
+        program("""
+            fn pick(scores : ℝ[10], key : key) -> idx[10] uses Random = sample(key, scores)
+        """),
+        program("""
+            fn pick(scores : ℝ[10], key : key) -> idx[10] uses Rand = sample(key, scores)
+        """),
+    ),
+)
+
+DATA: Final = (
+    Code(
+        "E8001",
+        "data file that cannot be read",
+        paragraphs("""
+            The file that `data = stream "path"` names exists, but may not be read or is no `.psk.d` file. (A file that is missing
+            is W0002.) The path is relative to the program's file.
+        """),
+        paragraphs("""
+            Name another file, or write the file again with `presk data`.
+        """),
+        program(_TRAINING, {"tokens.psk.d": "to be or not to be\n"}),
+    ),
+)
+
+TOOL: Final = (
+    Code(
+        "E9001",
+        "internal error",
+        paragraphs("""
+            The compiler met a state that its authors took to be impossible. The program may be right or wrong: the error says
+            nothing about it. The command leaves with 70.
+
+            There is no example, since a program that led to one would be a reason to correct the compiler.
+        """),
+        paragraphs("""
+            Please report it, with the program and what was printed.
+        """),
+        None,
+    ),
+    Code(
+        "E9002",
+        "file on the command line is missing or cannot be read",
+        paragraphs("""
+            A file that the command names does not exist, is a directory or may not be read. The command leaves with 2. (A file
+            that an `import` names is E1002.)
+        """),
+        paragraphs("""
+            Correct the path. Paths are relative to the directory in which the command is run.
+        """),
+        program(
+            """
+            const D = 4
+            """,
+            args=("man.psk",),
+        ),
+        program(
+            """
+            const D = 4
+            """,
+        ),
+    ),
+    Code(
+        "E9003",
+        "value on the command line that does not fit the program",
+        paragraphs("""
+            An option gives a value to something that the program does not have, or a value of another form: `--const N=K` wants
+            a constant that the main file declares, and a natural number. The command leaves with 2.
+        """),
+        paragraphs("""
+            Correct the name or the value. A constant of an imported file is set in that file.
+        """),
+        program(
+            """
+            const D = 4
+            """,
+            args=("main.psk", "--const", "E=8"),
+        ),
+        program(
+            """
+            const D = 4
+            """,
+            args=("main.psk", "--const", "D=8"),
+        ),
+    ),
+)
+
+WARNINGS: Final = (
+    Code(
+        "W0001",
+        "implicit dimension",
+        paragraphs("""
+            The signature of a function uses a dimension that nothing declares. It is taken as a dimension of this function,
+            over which the function is generic. That may be meant, but it may be a spelling mistake as well.
+        """),
+        paragraphs("""
+            Declare it in the braces of the function, or for the whole file with `dim`.
+        """),
+        program("""
+            fn double(x : ℝ[N]) -> ℝ[N] = x + x
+        """),
+        program("""
+            fn double{N : dim}(x : ℝ[N]) -> ℝ[N] = x + x
+        """),
+    ),
+    Code(
+        "W0002",
+        "data file that is missing",
+        paragraphs("""
+            The file that `data = stream "path"` names does not exist, so its type cannot be compared with the objective's.
+            `presk train` compares them when it starts. The path is relative to the program's file.
+        """),
+        paragraphs("""
+            Correct the path, or write the file with `presk data`.
+        """),
+        program(_TRAINING),
+    ),
+    Code(
+        "W0003",
+        "inference block without a generation function",
+        paragraphs("""
+            An `inference serve` block serves a function of the file that continues a sequence: from the model's parameters and
+            a context of indices it gives the next index of each sequence, `(θ : params M, ctx : idx[V][batch: B, seq: T], …) ->
+            idx[V][batch: B]`; further parameters are a key, or have defaults. The field `generate` names it; without that field the
+            first function that fits is taken. None does.
+        """),
+        paragraphs("""
+            Add such a function.
+        """),
+        _with_table("""
+            inference serve {
+              model = Table
+            }
+        """),
+        _with_table("""
+            fn next_token(θ : params Table, ctx : idx[V][batch: B, seq: T], key : key) -> idx[V][batch: B] uses Rand =
+              sample(key, Table.apply(θ, ctx)[seq: -1])
+
+            inference serve {
+              model = Table
+            }
+        """),
+    ),
+)

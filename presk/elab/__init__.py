@@ -1,0 +1,1 @@
+"""Elaboration: imports, constants, dimensions, types, modules, instances, signatures, configuration blocks."""

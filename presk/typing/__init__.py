@@ -1,0 +1,1 @@
+"""Typing: unification, bodies, calls."""

@@ -1,0 +1,213 @@
+"""Typing of one function: its body against its signature, once and generically."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from presk.diagnostics.report import Reporter
+from presk.elab.entities import AliasEntity, DimEntity, Env, ModuleHeader, Param, Signature
+from presk.syntax import tree
+from presk.types.claim import Claim
+from presk.types.decide import Decider
+from presk.types.type import Hyper, HyperKind, Instance, ModuleType, Params, Type, type_dims
+from presk.typing import expressions
+from presk.typing.checker import Checker, Obligation, expand, generic_instance
+from presk.typing.finish import resolved, unknown_in, unsolved
+from presk.typing.modules import rename_axes
+from presk.typing.scope import EMPTY, ModuleParameter, Variable
+from presk.typing.typed import BoundName, LetIn, Literal, Typed, TypedFunction
+from presk.typing.unify import Substitution
+
+
+def type_function(
+    fn: tree.Fn, signature: Signature, env: Env, decider: Decider, axis_names: Mapping[str, str] | None = None
+) -> TypedFunction:
+    """The typed function with its diagnostics (places relative to the function's chunk).
+
+    `axis_names` gives the axis parameters their names: a function that has some is checked once for each choice (O24).
+    """
+    reporter = Reporter()
+    if axis_names:
+        signature = _with_axes(signature, dict(axis_names))
+    header = env.modules.get(signature.module) if signature.module is not None else None
+
+    def expanded(instance: Instance) -> Instance:
+        return expand(instance, env.modules)
+
+    subst = Substitution(decider.decide, _facts(signature, env), expanded)
+    checker = Checker(env, signature, header, subst, reporter, decider)
+    theta: Type | None = None
+    scope = EMPTY
+    if header is not None:
+        theta = Params(generic_instance(header))
+        checker.new_index()  # θ is variable 0
+    params: list[BoundName] = []
+    for param in signature.params:
+        if param.axis:
+            continue
+        type_ = param.type if param.type is not None else subst.fresh_type()
+        if isinstance(type_, ModuleType):
+            scope = scope.bind(ModuleParameter(param.name, type_.instance))
+            continue
+        bound = BoundName(checker.new_index(), param.name, type_)
+        scope = scope.bind(Variable(bound.index, bound.name, type_))
+        params.append(bound)
+    defaults = _defaults(checker, signature)
+    body = None
+    if fn.body is not None:
+        body = expressions.infer(checker, fn.body, scope)
+        checker.fill_holes()
+        if signature.result is not None:
+            _result(checker, fn.body, body, signature)
+            checker.fill_holes()
+    _discharge(checker)
+    completed = _completed(checker, signature, params, body)
+    typed = resolved(checker, body) if body is not None else None
+    if typed is not None and not reporter.failed:
+        left = unsolved(typed)
+        if left is not None:
+            at, what = left
+            reporter.report("E2017", at, f"the {what} cannot be inferred here", mend="state it: an ascription `(… : T)`, or the parameter's type")
+    if not reporter.failed and not signature.refused:
+        _parameters_known(checker, fn, completed)
+    return TypedFunction(
+        completed,
+        theta,
+        tuple(resolved(checker, item) for item in params),
+        tuple(resolved(checker, item) if item is not None else None for item in defaults),
+        typed if not reporter.failed else None,
+        tuple(dict.fromkeys(checker.calls)),
+        reporter.diagnostics(),
+    )
+
+
+def _with_axes(signature: Signature, names: dict[str, str]) -> Signature:
+    return msgspec.structs.replace(
+        signature,
+        params=tuple(
+            msgspec.structs.replace(param, type=rename_axes(param.type, names)) if param.type is not None else param
+            for param in signature.params
+        ),
+        result=rename_axes(signature.result, names) if signature.result is not None else None,
+    )
+
+
+def _facts(signature: Signature, env: Env) -> tuple[Claim, ...]:
+    """The bounds of the symbols in sight: the signature's, and those of the dimensions and aliases the body mentions.
+
+    A type parameter hides the file's dimension of its name, whose facts are none of its own.
+    """
+    own = set(signature.dims[: signature.own])
+    found: dict[Claim, None] = dict.fromkeys(signature.facts)
+    for entity in env.names.values():
+        if isinstance(entity, DimEntity | AliasEntity):
+            for claim in entity.facts:
+                if own.isdisjoint((*claim.left.symbols(), *claim.right.symbols())):
+                    found[claim] = None
+        elif isinstance(entity, ModuleHeader):
+            continue
+    return tuple(found)
+
+
+def _defaults(checker: Checker, signature: Signature) -> list[Typed | None]:
+    """The typed defaults, in the order of the parameters that are values."""
+    found: list[Typed | None] = []
+    for param in signature.params:
+        if param.axis or isinstance(param.type, ModuleType):
+            continue
+        if param.default is None:
+            found.append(None)
+            continue
+        value = expressions.infer(checker, param.default, EMPTY)
+        if param.type is not None:
+            whole = checker.operand("", value).literal is not None
+            if whole and param.type == Hyper(HyperKind.F64) and isinstance(value, Literal):
+                value = Literal(value.at, param.type, value.text)
+            elif not (whole and param.type == Hyper(HyperKind.F64)):
+                checker.require(value.type, param.type, value.at, f"the default of `{param.name}`")
+        found.append(value)
+    return found
+
+
+def _result(checker: Checker, expr: tree.Expr, body: Typed, signature: Signature) -> None:
+    assert signature.result is not None
+    if (
+        checker.operand("", body).literal is not None
+        and signature.result == Hyper(HyperKind.F64)
+        and isinstance(checker.subst.head(body.type), Hyper)
+    ):
+        return
+    last = body.body if isinstance(body, LetIn) else body
+    checker.require(body.type, signature.result, expr.at, f"the result of `{signature.qualified}`")
+    del last
+
+
+def _discharge(checker: Checker) -> None:
+    """Proves what calls owe: the bounds of their callees' dimensions, at the values these got."""
+    for obligation in checker.obligations:
+        claim = Claim(
+            obligation.claim.relation,
+            checker.subst.dim(obligation.claim.left),
+            checker.subst.dim(obligation.claim.right),
+        )
+        if any(name.startswith("?") for name in (*claim.left.symbols(), *claim.right.symbols())):
+            continue  # an unknown that stays unknown is E2017
+        failure = checker.prove(claim)
+        if failure is not None:
+            _owed(checker, obligation, claim, failure)
+
+
+def _owed(checker: Checker, obligation: Obligation, claim: Claim, failure: str) -> None:
+    checker.reporter.report(
+        "E1024",
+        obligation.at,
+        f"`{obligation.callee}` asks for `{claim}`, which {failure}",
+        text=f"needs `{claim}`",
+        notes=("a bound of a callee's dimension must hold for every value of the caller's",),
+        mend="bound the dimension where it is declared: `dim T <= N`",
+    )
+
+
+def _completed(
+    checker: Checker, signature: Signature, params: list[BoundName], body: Typed | None
+) -> Signature:
+    """The signature with the types that the body gave, and with every symbol these mention."""
+    types = {param.name: checker.subst.type(param.type) for param in params}
+    filled = tuple(
+        param
+        if param.type is not None or param.axis or unknown_in(types[param.name]) is not None
+        else msgspec.structs.replace(param, type=types[param.name])
+        for param in signature.params
+    )
+    result = signature.result
+    if result is None and body is not None:
+        found = checker.subst.type(body.type)
+        result = found if unknown_in(found) is None and not checker.wrong(found) else None
+    dims = list(signature.dims)
+    facts = list(signature.facts)
+    for type_ in (*(param.type for param in filled), result):
+        for dim in type_dims(type_) if type_ is not None else ():
+            for name in dim.symbols():
+                if name not in dims:
+                    dims.append(name)
+                    facts += [claim for claim in checker.subst.facts if name in claim.left.symbols() and claim not in facts]
+    refused = signature.refused or checker.reporter.failed
+    return msgspec.structs.replace(
+        signature, params=filled, result=result, dims=tuple(dims), facts=tuple(facts), refused=refused
+    )
+
+
+def _parameters_known(checker: Checker, fn: tree.Fn, signature: Signature) -> None:
+    """E2017 for a parameter whose type neither the program nor the body gives."""
+    for param, written in zip(signature.params, fn.params, strict=True):
+        if _missing(param):
+            checker.reporter.report(
+                "E2017",
+                (written.name_at, written.name_at),
+                f"the type of parameter `{param.name}` cannot be inferred",
+                mend=f"state it: `{param.name} : …`",
+            )
+
+
+def _missing(param: Param) -> bool:
+    return param.type is None and not param.axis
