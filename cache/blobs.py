@@ -66,7 +66,7 @@ class Blobs:
         self._discard(self.path(digest))
 
     def scan(self) -> Iterator[tuple[Digest, int, float]]:
-        """Every file that is named as a blob: digest, size in bytes, time of its last change. Others are passed over."""
+        """Every file named as a blob: digest, size in bytes, time of its last change. Others are passed over."""
         for outer in self._listing(self._folder):
             if len(outer.name) != 2:
                 continue

@@ -35,26 +35,30 @@ _NAN: Final = float("nan")
 def encode_number(value: object) -> Ext:
     """A gmpy2 integer or rational as a tagged extension; ``TypeError`` for everything else.
 
-    The type is recognized by name: gmpy2 takes some 30 ms to import, and whoever holds such a number has imported it.
+    The type is recognized by name, since gmpy2 takes some 30 ms to import and whoever holds such a number has done so.
     """
     kind = type(value)
-    if kind.__module__ == "gmpy2" and kind.__name__ in ("mpz", "mpq"):
-        # At an edge on purpose: see above.
-        from gmpy2 import to_binary
-
-        return Ext(EXT_MPZ if kind.__name__ == "mpz" else EXT_MPQ, to_binary(value))
+    if kind.__module__ == "gmpy2" and kind.__name__ == "mpz":
+        return Ext(EXT_MPZ, _digits(int(value)))  # type: ignore[call-overload]
+    if kind.__module__ == "gmpy2" and kind.__name__ == "mpq":
+        parts = int(value.numerator), int(value.denominator)  # type: ignore[attr-defined]
+        return Ext(EXT_MPQ, _ENCODER.encode([_digits(part) for part in parts]))
     raise TypeError(f"a value of type {kind.__module__}.{kind.__qualname__} has no canonical encoding")
 
 
 def decode_number(code: int, data: memoryview) -> object:
     """The inverse of ``encode_number``; ``ValueError`` for bytes that it never makes."""
-    from gmpy2 import from_binary, mpq, mpz
+    # Heavy, so at the edge: see above.
+    from gmpy2 import mpq, mpz
 
-    if code not in (EXT_MPZ, EXT_MPQ):
+    if code == EXT_MPZ:
+        return mpz(_number(data))
+    if code != EXT_MPQ:
         raise ValueError(f"unknown extension {code}")
-    value = from_binary(bytes(data))
-    if type(value) is not (type(mpz()) if code == EXT_MPZ else type(mpq())):
-        raise ValueError("a number of another type than its tag says")
+    numerator, denominator = (_number(part) for part in _PAIR_DECODER.decode(data))
+    value = mpq(numerator, denominator) if denominator > 0 else None
+    if value is None or value.denominator != denominator:
+        raise ValueError("a fraction that is not in lowest terms")
     return value
 
 
@@ -97,12 +101,25 @@ def plain(value: object) -> object:
 def _integer(value: int) -> object:
     if _INT_MIN <= value < _INT_END:
         return value
-    return Ext(EXT_BIG, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
+    return Ext(EXT_BIG, _digits(value))
+
+
+def _digits(value: int) -> bytes:
+    """The two's complement of an integer, the most significant byte first, in as few bytes as hold it."""
+    return value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
+
+
+def _number(data: bytes | memoryview) -> int:
+    """The inverse of ``_digits``; ``ValueError`` for bytes that it never makes."""
+    value = int.from_bytes(data, "big", signed=True)
+    if _digits(value) != data:
+        raise ValueError("an integer with more bytes than it needs")
+    return value
 
 
 def _extension(code: int, data: memoryview) -> object:
     if code == EXT_BIG:
-        return int.from_bytes(data, "big", signed=True)
+        return _number(data)
     if code == EXT_SET:
         return frozenset(decanonical(item) for item in _SET_DECODER.decode(data))
     return decode_number(code, data)
@@ -120,3 +137,4 @@ def _tuples(value: object) -> object:
 _ENCODER: Final = Encoder(order="deterministic")
 _DECODER: Final = Decoder(ext_hook=_extension)
 _SET_DECODER: Final = Decoder(list[bytes])
+_PAIR_DECODER: Final = Decoder(tuple[bytes, bytes])

@@ -67,7 +67,7 @@ def evict(rows: "Rows", blobs: Blobs, session: Session, health: Health, target: 
 
 
 def tidy(rows: "Rows", blobs: Blobs) -> None:
-    """Makes index and files agree: blobs without a row are entered, rows without their blob removed, totals recounted."""
+    """Makes index and files agree: enters blobs without a row, removes rows without their blob, recounts."""
     rows.flush(all_uses=True)
     there = {digest: (size, changed) for digest, size, changed in blobs.scan()}
     none: list[bytes] = []

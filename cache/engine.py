@@ -42,6 +42,9 @@ from presk.cache.store import Store
 
 T = TypeVar("T")
 
+Data = bytes
+"""The type, where a method of that name hides it."""
+
 MEMORY_ENTRIES: Final = 1 << 16
 MEMORY_BYTES: Final = 512 << 20
 
@@ -92,7 +95,7 @@ class Engine:
         return self._get(stage, inputs, subject, options, None)
 
     def leaf(self, name: str, value: T, codec: Codec[T]) -> Result[T]:
-        """A given value as an input. What was looked for and is absent is one as well, with a codec of an optional type."""
+        """A given value as an input. What was looked for and is absent is one too, with a codec of an optional type."""
         return Leaf(self, name, value, codec.encode(value), codec.name)
 
     def bytes(self, name: str, data: bytes) -> Result[bytes]:
@@ -100,7 +103,7 @@ class Engine:
         return self.leaf(name, data, BYTES)
 
     def group(self, name: str, entries: Mapping[str, Result[T]]) -> Result[Mapping[str, T]]:
-        """Results by name as one input, keyed by names and digests; its value is a mapping in the order of the names."""
+        """Results by name as one input, keyed by names and digests; its value maps the names, in order."""
         return Group(self, name, {entry: self._own(held) for entry, held in entries.items()})
 
     @contextmanager
@@ -201,8 +204,8 @@ class Engine:
                     return self._reuse(call, entry, "memory", log, began)
                 if self._flights.start(key):
                     break
-                flight, waits = self._flights.join(key, path)
-            landed = self._flights.wait(flight, waits)
+                joined = self._flights.join(key, path)
+            landed = self._flights.wait(joined)
             if landed is not None:
                 self._log_reuse(call, "memory", log, began)
                 return self._landed(call, landed, log)
@@ -219,10 +222,10 @@ class Engine:
                 self._flights.end(key, landed)
 
     def _from_disk(self, call: Call[T], began: float) -> Entry | None:
-        record = None if self.store is None else self.store.record(call.key)
-        if record is None:
+        head = None if self.store is None else self.store.answer(call.key)
+        if head is None:
             return None
-        entry = Entry(record.value, record.size, b"", UNLOADED, 0, began)
+        entry = Entry(head.value, head.size, b"", UNLOADED, 0, began)
         entry.outcome = "disk"
         with self._lock:
             self._memory.put(call.key, entry)
@@ -297,10 +300,10 @@ class Engine:
         computing = finished - started - (0.0 if scope is None else scope.seconds)
         if not transient:
             record = Record(
-                stage.name,
-                call.subject,
                 digest,
                 len(data),
+                stage.name,
+                call.subject,
                 stage.codec.name,
                 prepared.ingredients(call.names, call.inputs, call.options),
                 earlier,
@@ -317,17 +320,15 @@ class Engine:
             log.made(stage.name, call.subject, unchanged, max(0.0, computing), reading)
         return Landed(digest, len(data), value, transient)
 
-    def _keep(self, call: Call[T], record: Record, value: T, data: bytes, began: float) -> None:
+    def _keep(self, call: Call[T], record: Record, value: T, data: Data, began: float) -> None:
         """Keeps a computed answer and what it was made from, in memory and in the store."""
         prepared, key, history = call.prepared, call.key, self._history
-        entry = Entry(
-            record.value, record.size, encode_record(key, record), value, len(data) * prepared.stage.codec.weight, began
-        )
+        encoded = encode_record(key, record)
+        entry = Entry(record.value, record.size, encoded, value, len(data) * prepared.stage.codec.weight, began)
+        now = latest(Earlier(key, record.value), record.earlier)
         with self._lock:
             self._memory.put(key, entry)
-        history.made(
-            record.stage, record.subject, key, record.value, latest(Earlier(key, record.value), record.earlier)
-        )
+        history.made(record.stage, record.subject, key, record.value, now)
         if not prepared.stored:
             prepared.stored = True
             history.note(prepared.fingerprint.digest, prepared.fingerprint.parts)

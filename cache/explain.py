@@ -40,7 +40,7 @@ class Source(Protocol):
 
 
 class Difference(Struct, frozen=True):
-    """An ingredient that differs, with its earlier and its present value, shortened. ``digest`` is the present value's."""
+    """An ingredient that differs: its earlier and its present value, shortened, and the digest of the present one."""
 
     ingredient: str
     old: str

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from presk.cache.digest import Digest, value_digest
 
 SETTLED_NS: Final = 2_000_000_000
-"""A file is settled when it was last changed this long before it was hashed; the coarsest clock in use (FAT) ticks so."""
+"""A file is settled when it was last changed this long before it was hashed: a tick of the coarsest clock (FAT)."""
 
 
 class _Known(NamedTuple):

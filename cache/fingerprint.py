@@ -59,10 +59,15 @@ class Fingerprints:
     system. An instance may be given to several engines; it holds nothing but what it read.
     """
 
-    def __init__(self, project: Mapping[str, Path] | None = None, packages: Packages | None = None) -> None:
+    def __init__(
+        self,
+        project: Mapping[str, Path] | None = None,
+        packages: Packages | None = None,
+        files: FileDigests | None = None,
+    ) -> None:
         self._modules: Final = Modules(discover_project() if project is None else project)
         self._packages: Final = Packages() if packages is None else packages
-        self._files: Final = FileDigests()
+        self._files: Final = FileDigests() if files is None else files
         self._read: dict[str, Digest] = {}
         self._unparsed: dict[str, bytes] = {}
         self._sources: dict[str, tuple[Digest, Imports]] = {}
@@ -72,14 +77,14 @@ class Fingerprints:
         self._read_project()
 
     def of(self, module: str, packages: tuple[str, ...]) -> Fingerprint:
-        """The fingerprint of a stage that lives in ``module``; ``FingerprintError`` where its code cannot be determined."""
+        """The fingerprint of a stage in ``module``; ``FingerprintError`` where its code cannot be determined."""
         made = self._made.get((module, packages))
         if made is None:
             made = self._made[module, packages] = self._make(module, packages)
         return made
 
     def changed(self) -> tuple[str, ...]:
-        """The files that differ now from what was read: a process that sees any runs old code and should be replaced."""
+        """The files that differ from what was read: a process that sees any runs old code, and should be replaced."""
         return tuple(path for path, digest in sorted(self._read.items()) if self._files.digest(path) != digest)
 
     def remember(self, data: bytes) -> None:
@@ -91,7 +96,7 @@ class Fingerprints:
         if not self._unsaved:
             return None
         self._unsaved = False
-        return _ENCODER.encode(dict(self._sources.values()))
+        return _ENCODER.encode(tuple(self._sources.values()))
 
     def _make(self, module: str, packages: tuple[str, ...]) -> Fingerprint:
         parts: dict[str, object] = {"python": f"{sys.implementation.name} {sys.version}"}
@@ -144,7 +149,7 @@ class Fingerprints:
         return known
 
     def _read_project(self) -> None:
-        """Reads every module of the project at once, as early as possible: what is edited later is not what this process runs."""
+        """Reads all modules at once, as early as possible: what is edited later is not what this process runs."""
         for path in self._modules.paths():
             try:
                 self._unparsed[path], self._read[path] = self._files.read(path)
@@ -161,5 +166,5 @@ class Fingerprints:
         return digest
 
 
-_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
-_DECODER: Final = msgspec.msgpack.Decoder(dict[Digest, Imports])
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(tuple[tuple[Digest, Imports], ...])

@@ -1,7 +1,7 @@
 """Computations that are under way: an answer that two threads ask for at once is computed by one of them."""
 
 import threading
-from typing import Final
+from typing import Final, NamedTuple
 
 from presk.cache.digest import Digest
 from presk.cache.stage import StageCycle
@@ -20,12 +20,15 @@ class Landed:
 
 
 class Flight:
-    """One computation; ``landed`` stays empty if it failed, and whoever waited tries by itself."""
+    """One computation; ``landed`` stays empty if it failed, and whoever waited tries by itself.
+
+    ``done`` is made when somebody waits: an event costs as much as a tenth of an answer from the disk.
+    """
 
     __slots__ = ("done", "landed")
 
     def __init__(self) -> None:
-        self.done: Final = threading.Event()
+        self.done: threading.Event | None = None
         self.landed: Landed | None = None
 
 
@@ -37,21 +40,22 @@ class Flights:
         self._flights: dict[Digest, Flight] = {}
         self._waits: list[tuple[Digest, Digest]] = []
 
-    def start(self, key: Digest) -> Flight | None:
-        """A new flight that the caller has to end, or nothing where one is under way."""
+    def start(self, key: Digest) -> bool:
+        """Begins a flight that the caller has to end, unless one is under way."""
         if key in self._flights:
-            return None
-        flight = self._flights[key] = Flight()
-        return flight
+            return False
+        self._flights[key] = Flight()
+        return True
 
     def end(self, key: Digest, landed: Landed | None) -> None:
         """Ends the caller's flight and wakes whoever waits."""
         flight = self._flights.pop(key)
         flight.landed = landed
-        flight.done.set()
+        if flight.done is not None:
+            flight.done.set()
 
-    def join(self, key: Digest, path: tuple[Digest, ...]) -> tuple[Flight, list[tuple[Digest, Digest]]]:
-        """The flight of a key that is under way, to be waited for by a computation whose keys from the outside are ``path``.
+    def join(self, key: Digest, path: tuple[Digest, ...]) -> "Joined":
+        """The flight of a key that is under way, to be waited for by a computation inside those of ``path``.
 
         ``StageCycle`` where that one waits, directly or through others, for a key of ``path``: both would wait for
         ever.
@@ -66,14 +70,25 @@ class Flights:
             raise StageCycle("a stage asks for an answer that waits for its own")
         waits = [(outer, key) for outer in path]
         self._waits.extend(waits)
-        return self._flights[key], waits
+        flight = self._flights[key]
+        if flight.done is None:
+            flight.done = threading.Event()
+        return Joined(flight, flight.done, waits)
 
-    def wait(self, flight: Flight, waits: list[tuple[Digest, Digest]]) -> Landed | None:
+    def wait(self, joined: "Joined") -> Landed | None:
         """Waits for a joined flight, without the lock."""
         try:
-            flight.done.wait()
+            joined.done.wait()
         finally:
             with self._lock:
-                for wait in waits:
+                for wait in joined.waits:
                     self._waits.remove(wait)
-        return flight.landed
+        return joined.flight.landed
+
+
+class Joined(NamedTuple):
+    """A flight that somebody waits for, and who it is: pairs of a waiting key and the flight's."""
+
+    flight: Flight
+    done: threading.Event
+    waits: list[tuple[Digest, Digest]]

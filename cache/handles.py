@@ -4,6 +4,7 @@ A handle knows its digest without its value. Leaves are values that were given; 
 belong to a stage, and read their value when somebody asks for it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
@@ -15,7 +16,7 @@ from presk.cache.record import GROUP_CODEC, Entries, Kind, encode_entries
 T = TypeVar("T")
 
 
-class Handle(Generic[T]):
+class Handle(ABC, Generic[T]):
     """What all handles have: the engine that made it, the value's digest, and the name of its encoding."""
 
     __slots__ = ("codec_name", "digest", "engine")
@@ -28,9 +29,9 @@ class Handle(Generic[T]):
         self.codec_name: Final = codec_name
 
     @property
+    @abstractmethod
     def value(self) -> T:
         """The value."""
-        raise NotImplementedError
 
 
 class Leaf(Handle[T]):

@@ -250,12 +250,11 @@ class Index(diskcache.Cache):  # type: ignore[misc]  # diskcache has no types
         select = "SELECT key FROM Cache WHERE key >= ? AND key < ? AND substr(value, 1, 1) = ?"
         return [key for (key,) in self._sql(select, (prefix, _next(prefix), mark)).fetchall()]
 
-    def update(self, key: bytes, change: Callable[[bytes | None], bytes]) -> None:
+    def update(self, key: bytes, change: Callable[[bytes | None], bytes], now: float) -> None:
         """Replaces a row by a function of what it was, in one transaction."""
         with self._writing() as connection:
             found = _fetch(connection, self.disk, key)
             value = change(None if found is None else found[0])
-            now = found[1] if found else 0.0
             connection.execute(_UPSERT, (key, now, now, len(value), MODE_RAW, value))
 
     def keys(self, prefix: bytes, after: bytes, limit: int) -> list[bytes]:

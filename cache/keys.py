@@ -51,7 +51,7 @@ class Prepared(Generic[T]):
         return {name: options.get(name) for name in self.stage.options}
 
     def key(self, names: tuple[str, ...], inputs: tuple[Handle[Any], ...], options: Mapping[str, object]) -> Digest:
-        """The key of the answer for these inputs and completed options; ``TypeError`` for an option without encoding."""
+        """The key for these inputs and completed options; ``TypeError`` for an option without encoding."""
         parts = (
             *self._head,
             [(name, given.codec_name, given.digest) for name, given in zip(names, inputs, strict=True)],
@@ -95,7 +95,7 @@ class Call(Generic[T]):
         self.key: Final = key
 
     def run(self, queries: Queries | None) -> T | Transient[T]:
-        """Calls the stage's function: a composite one with the queries and the inputs' handles, else with their values."""
+        """Calls the stage's function: with the inputs' values, or, if composite, the queries and the inputs."""
         stage = self.prepared.stage
         if stage.composite:
             return stage.run(queries, *self.inputs, **self.options)

@@ -30,6 +30,9 @@ HEAD_SIZE: Final = 1 + DIGEST_SIZE
 BLOCK: Final = 4096
 """What a file takes on the disk is rounded up to this many bytes."""
 
+QUARANTINE: Final = "quarantine"
+"""The folder of answers that were computed otherwise when they were verified."""
+
 COUNTS: Final = "counts"
 """The memo that holds a store's counters over all processes."""
 

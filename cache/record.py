@@ -48,14 +48,21 @@ class Record(Struct, frozen=True, array_like=True):
     is among them where the answer had been computed before and was lost.
     """
 
-    stage: str
-    subject: str
     value: Digest
     size: int
+    stage: str
+    subject: str
     codec: str
     ingredients: tuple[Ingredient, ...]
     earlier: tuple[Earlier, ...]
     seconds: float
+
+
+class Head(Struct, frozen=True, array_like=True):
+    """The first fields of a ``Record``, which are all that an answer needs."""
+
+    value: Digest
+    size: int
 
 
 def latest(answer: Earlier, earlier: tuple[Earlier, ...]) -> tuple[Earlier, ...]:
@@ -87,6 +94,11 @@ def decode_record(key: bytes, data: bytes) -> Record:
     return _RECORD.decode(opened(key, data))
 
 
+def decode_head(key: bytes, data: bytes) -> Head:
+    """The beginning of the record that was stored under a key; ``ValueError`` as for ``decode_record``."""
+    return _HEAD.decode(opened(key, data))
+
+
 def encode_earlier(row: bytes, earlier: tuple[Earlier, ...]) -> bytes:
     """The bytes of a subject's latest answers under their row."""
     return sealed(row, _RECORDS.encode(earlier))
@@ -113,6 +125,7 @@ def opened(row: bytes, data: bytes) -> bytes:
 _SEAL: Final = context("row")
 _SEAL_SIZE: Final = 16
 _RECORDS: Final = Encoder()
+_HEAD: Final = Decoder(Head)
 _RECORD: Final = Decoder(Record)
 _ENTRIES: Final = Decoder(Entries)
 _EARLIER: Final = Decoder(tuple[Earlier, ...])

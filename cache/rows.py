@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, TypeVar
 
 from presk.cache.files import FILE_MODE, Files, own_folder
@@ -31,6 +32,7 @@ ROW_OVERHEAD: Final = 200
 """About what a row of the index takes beside its value: key, indexes, times; in bytes."""
 
 _BUFFERED_BYTES: Final = 8 << 20
+_PAGE: Final = 1024
 _REBUILDS_MAX: Final = 3
 _LOCK_NAME: Final = "index.lock"
 _POLL_SECONDS: Final = 0.01
@@ -162,6 +164,14 @@ class Rows:
             except _TROUBLE as error:
                 self._handle(error)
                 return default
+
+    def keys(self, prefix: bytes) -> Iterator[bytes]:
+        """The keys of the written rows with a prefix of one byte, in order."""
+        none: list[bytes] = []
+        after = prefix
+        while page := self.run(partial(Index.keys, prefix=prefix, after=after, limit=_PAGE), none):
+            yield from page
+            after = page[-1]
 
     def close(self) -> None:
         """Writes what was gathered and closes the index. A row that is asked for later is a miss."""

@@ -41,7 +41,12 @@ class Scope:
     """
 
     def __init__(
-        self, engine: Engine, prepared: Prepared[Any], path: tuple[Digest, ...], log: RequestLog | None
+        self,
+        engine: Queries,
+        ask: Ask,
+        prepared: Prepared[Any],
+        path: tuple[Digest, ...],
+        log: RequestLog | None,
     ) -> None:
         self.path: Final = path
         self.log: Final = log

@@ -11,7 +11,6 @@ value that was pinned this instant is evicted by another process, which costs it
 import fcntl
 import os
 import secrets
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
@@ -37,7 +36,7 @@ class Session:
         self._descriptor: int | None = None
         self._token = ""
         self._made = 0
-        self._pins: Counter[Digest] = Counter()
+        self._pins: dict[Digest, int] = {}
         self._unwritten: list[Digest] = []
         self._written = 0
 
@@ -49,8 +48,8 @@ class Session:
 
     def pin(self, digest: Digest) -> None:
         """Keeps a value from eviction until as many ``unpin`` follow."""
-        self._pins[digest] += 1
-        if self._pins[digest] == 1:
+        self._pins[digest] = pins = self._pins.get(digest, 0) + 1
+        if pins == 1:
             self._unwritten.append(digest)
             if len(self._unwritten) >= _UNWRITTEN_MAX:
                 self.publish()
@@ -58,9 +57,9 @@ class Session:
     def unpin(self, digests: Iterable[Digest]) -> None:
         """Undoes one ``pin`` of each."""
         for digest in digests:
-            self._pins[digest] -= 1
-            if self._pins[digest] <= 0:
-                del self._pins[digest]
+            pins = self._pins.pop(digest, 0)
+            if pins > 1:
+                self._pins[digest] = pins - 1
         if not self._pins or self._written > _FILE_MAX:
             self._unwritten = list(self._pins)
             if self._written:

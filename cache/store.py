@@ -20,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -46,8 +46,10 @@ from presk.cache.layout import (
 )
 from presk.cache.record import (
     Earlier,
+    Head,
     Record,
     decode_earlier,
+    decode_head,
     decode_record,
     encode_earlier,
     opened,
@@ -58,6 +60,8 @@ from presk.cache.session import Session
 if TYPE_CHECKING:
     from presk.cache.rows import Rows
 
+T = TypeVar("T")
+
 FORMAT: Final = "v1"
 """The folder inside the store's folder; raised when the layout of the files changes."""
 
@@ -67,7 +71,7 @@ INLINE_MAX: Final = 4096
 
 
 class Store:
-    """A store in ``folder``; see the module's text. Nothing is opened before the first use. Safe to use from several threads.
+    """A store in a folder; see the module's text. Nothing is opened before the first use. Threads may share it.
 
     ``max_bytes`` bounds index and blobs together; ``on_warning`` is told each kind of trouble once; ``files`` and
     ``clock`` (seconds) are what tests replace. ``busy_seconds`` is how long another process's write is waited for,
@@ -95,7 +99,7 @@ class Store:
         self.max_bytes: Final = max_bytes
         self.health: Final = Health(on_warning)
         self.root: Final = str(self.folder / FORMAT)
-        self._files: Final = Files() if files is None else files
+        self.files: Final = Files() if files is None else files
         self._inline_max: Final = inline_max
         self._clock: Final = clock
         self._buffer_rows: Final = buffer_rows
@@ -105,8 +109,8 @@ class Store:
         self._making: Final = threading.Lock()
         self._rows: Rows | None = None
         self._counted: Mapping[str, int] = {}
-        self.session: Final = Session(self.root, self._files)
-        self.blobs: Final = Blobs(self.root, self._files, self._temporary)
+        self.session: Final = Session(self.root, self.files)
+        self.blobs: Final = Blobs(self.root, self.files, self._temporary)
 
     @property
     def rows(self) -> "Rows":
@@ -123,7 +127,7 @@ class Store:
 
         return Rows(
             self.root,
-            self._files,
+            self.files,
             self.health,
             clock=self._clock,
             adopt=self._adopted,
@@ -133,37 +137,36 @@ class Store:
             use_resolution=self._use_resolution,
         )
 
-    def record(self, key: Digest) -> Record | None:
-        """The record of a key."""
-        row = RECORDS + key
-        data = self.rows.get(row)
-        if data is None:
-            self.health.count("record misses")
-            return None
-        try:
-            record = decode_record(key, data)
-        except ValueError:
-            self._damaged(row)
-            self.health.count("record misses")
-            return None
-        self.health.count("record hits")
-        return record
+    def answer(self, key: Digest) -> Head | None:
+        """What a key's answer is: the beginning of its record."""
+        return self._checked(RECORDS + key, key, decode_head)
 
-    def put_record(self, key: Digest, data: bytes) -> None:
-        """Keeps an encoded record."""
-        self.rows.put(RECORDS + key, data)
+    def record(self, key: Digest) -> Record | None:
+        """How a key's answer was made."""
+        return self._checked(RECORDS + key, key, decode_record)
 
     def earlier(self, stage: str, subject: str) -> tuple[Earlier, ...]:
         """The latest answers of a stage about a subject, the newest first."""
         row = subject_row(stage, subject)
+        return self._checked(row, row, decode_earlier) or ()
+
+    def _checked(self, row: bytes, name: bytes, decode: Callable[[bytes, bytes], T]) -> T | None:
+        """The decoded content of a row that is sealed under ``name``; a damaged one is removed."""
         data = self.rows.get(row)
-        if data is None:
-            return ()
-        try:
-            return decode_earlier(row, data)
-        except ValueError:
-            self._damaged(row)
-            return ()
+        if data is not None:
+            try:
+                content = decode(name, data)
+            except ValueError:
+                self._damaged(row)
+            else:
+                self.health.count("record hits")
+                return content
+        self.health.count("record misses")
+        return None
+
+    def put_record(self, key: Digest, data: bytes) -> None:
+        """Keeps an encoded record."""
+        self.rows.put(RECORDS + key, data)
 
     def put_earlier(self, stage: str, subject: str, earlier: tuple[Earlier, ...]) -> None:
         """Keeps the latest answers of a stage about a subject."""
@@ -219,12 +222,7 @@ class Store:
     def memo(self, name: str) -> bytes | None:
         """Bytes kept under a name, such as what was learned of the sources."""
         row = memo_row(name)
-        data = self.rows.get(row)
-        try:
-            return None if data is None else opened(row, data)
-        except ValueError:
-            self._damaged(row)
-            return None
+        return self._checked(row, row, opened)
 
     def put_memo(self, name: str, data: bytes) -> None:
         """Keeps bytes under a name."""
@@ -258,12 +256,12 @@ class Store:
     def flush(self) -> None:
         """Writes what was gathered, and evicts what is beyond the bound. To be called when a request has ended."""
         if self.rows.flush():
-            self.rows.run(lambda index: index.update(memo_row(COUNTS), self._add_counts), None)
+            self.rows.run(lambda index: index.update(memo_row(COUNTS), self._add_counts, self._clock()), None)
             keep_bound(self.rows, self.blobs, self.session, self.health, self.max_bytes)
 
     def shared_counts(self) -> dict[str, int]:
         """The counters of all processes that used the folder, this one's included."""
-        self.rows.run(lambda index: index.update(memo_row(COUNTS), self._add_counts), None)
+        self.rows.run(lambda index: index.update(memo_row(COUNTS), self._add_counts, self._clock()), None)
         return self._shared_counts(self.rows.get(memo_row(COUNTS)))
 
     def close(self) -> None:

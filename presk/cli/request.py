@@ -4,10 +4,13 @@ Commands read nothing of the process: directory, environment and terminal are th
 clients and not for itself.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+
+from presk.cache.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,18 +18,32 @@ class Terminal:
     """Facts about where output goes."""
 
     is_terminal: bool = False
-    columns: int = 100
+    columns: int = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Directory, environment, terminal and the two output streams."""
+    """Directory, environment, terminal, the two output streams, and how to get the engine (made at its first use)."""
 
     cwd: Path
     env: Mapping[str, str]
     stdout: BinaryIO
     stderr: BinaryIO
+    make_engine: Callable[["Request"], Engine]
     terminal: Terminal = Terminal()
+    _engines: list[Engine] = field(default_factory=list)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that answers this request."""
+        if not self._engines:
+            self._engines.append(self.make_engine(self))
+        return self._engines[0]
+
+    def finish(self) -> None:
+        """Writes out what the engine still holds back."""
+        for engine in self._engines:
+            engine.flush()
 
     def print(self, text: str, end: str = "\n") -> None:
         """Writes text to standard output."""
@@ -36,7 +53,11 @@ class Request:
         """Writes text to standard error."""
         self.stderr.write((text + end).encode("utf-8", "surrogateescape"))
 
+    def path(self, given: str) -> Path:
+        """A path of the command line, as the client's directory sees it."""
+        return Path(os.path.join(self.cwd, given))
+
     @property
     def color(self) -> bool:
-        """Whether output is coloured: on a terminal, unless NO_COLOR is set to something."""
+        """Whether output is coloured: on a terminal that can show it, unless NO_COLOR is set to something."""
         return self.terminal.is_terminal and not self.env.get("NO_COLOR") and self.env.get("TERM") != "dumb"

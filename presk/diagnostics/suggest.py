@@ -2,10 +2,10 @@
 
 Three comparisons, the first that finds something wins:
 
-1. *Alike*: equal but for case, underscores, the form of a letter (`µ` the sign for micro and `μ` the Greek letter), accents
+1. *Alike*: equal but for case, underscores, accents, the form of a letter (`µ` the sign for micro and `μ` the Greek letter)
    and Greek letters spelled out (`theta` and `θ`).
 2. *Near*: the fewest insertions, deletions, replacements and swaps of neighbours (the Damerau-Levenshtein distance in which
-   no letter is touched twice), at most a third of the letters, and never all of them.
+   no letter is touched twice), at most a third of the letters or one, and fewer than either name has letters.
 3. *Same words* in another order: `heads_split` and `split_heads`.
 """
 
@@ -100,6 +100,6 @@ def _plain(character: str) -> str:
     if character == "_" or unicodedata.combining(character):
         return ""
     described = unicodedata.name(character, "").split()
-    if len(described) == 4 and described[0] == "GREEK" and described[2] == "LETTER":
-        return described[3].lower()
+    if len(described) >= 4 and described[0] == "GREEK" and described[2] == "LETTER":
+        return "lambda" if described[-1] == "LAMDA" else described[-1].lower()
     return character

@@ -129,15 +129,12 @@ def _data(expr: tree.Expr, scope: Scope, reporter: Reporter, what: str) -> Data 
         shown = '`stream "path" |> shuffle(seed = N) |> batch(B = N)`, perhaps with `|> take(n = N)`'
         forms.refuse(expr.at, what, shown, reporter)
         return None
-    read = [
-        forms.read_call(part, step, scope, reporter, "this part of `data`")
-        for part, step in zip(parts, steps, strict=False)
-    ]
     values: dict[str, forms.Value] = {}
-    for one in read:
-        if one is None:
+    for part, step in zip(parts, steps, strict=False):
+        read = forms.read_call(part, step, scope, reporter, "this part of `data`")
+        if read is None:
             return None
-        values.update(one.values)
+        values.update(read.values)
     path, seed, batch, take = values[""], values["seed"], values["B"], values.get("n")
     assert isinstance(path, str) and isinstance(seed, int) and isinstance(batch, int)
     return Data(path, seed, batch, take if isinstance(take, int) else None)
@@ -187,8 +184,8 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 
 
-def read_block(block: tree.Block, scope: Scope) -> Block:
-    """A block against its schema."""
+def read_block(block: tree.Block, scope: Scope, whole: bool) -> Block:
+    """A block against its schema. Without `whole`, lines of it did not parse, so none is missed."""
     schema = SCHEMAS[block.kind]
     values: dict[str, Value] = {}
     places: dict[str, Place] = {}
@@ -215,7 +212,7 @@ def read_block(block: tree.Block, scope: Scope) -> Block:
         diagnostics.extend(located(one, file="", chunk=chunk.key) for one in reporter.diagnostics())
     missing = [name for name in REQUIRED[block.kind] if name not in places]
     reporter = Reporter()
-    if missing:
+    if missing and whole:
         names = " and ".join(f"`{name}`" for name in missing)
         reporter.report(
             "E2010",
@@ -282,7 +279,7 @@ def _checkpoint(item: tree.Checkpoint, scope: Scope, reporter: Reporter) -> Chec
 
 
 def resolve_optimizer(
-    block: tree.Block, env: Env, decider: Decider
+    block: tree.Block, env: Env, decider: Decider, whole: bool = True
 ) -> tuple[OptimizerRecord | None, tuple[Diagnostic, ...]]:
     """An optimizer block as a record; None where its algorithm or its learning rate is missing."""
     reporter = Reporter()
@@ -294,7 +291,7 @@ def resolve_optimizer(
             text="unknown algorithm",
             notes=["the name of an optimizer block is its algorithm; `adamw` is the only one"],
         )
-    read = read_block(block, Scope(env, decider, f"optimizer {block.name}"))
+    read = read_block(block, Scope(env, decider, f"optimizer {block.name}"), whole)
     diagnostics = (*reporter.diagnostics(), *read.diagnostics)
     if reporter.failed or "lr" not in read.values:
         return None, diagnostics
@@ -307,10 +304,11 @@ def resolve_optimizer(
 
 class Sources(msgspec.Struct, frozen=True, array_like=True):
     """What a block sees of the program beside its environment: completed signatures of the file's functions, in order,
-    and the names of its optimizer blocks."""
+    the names of its optimizer blocks, and of those that did not parse."""
 
     functions: tuple[Signature, ...]
     optimizers: tuple[str, ...]
+    unparsed: tuple[str, ...] = ()
 
 
 def data_path(block: tree.Block) -> str | None:
@@ -326,15 +324,15 @@ def data_path(block: tree.Block) -> str | None:
 
 
 def resolve_training(
-    block: tree.Block, env: Env, sources: Sources, data: DataInfo | str | None, decider: Decider
+    block: tree.Block, env: Env, sources: Sources, data: DataInfo | str | None, decider: Decider, whole: bool = True
 ) -> tuple[TrainingRecord | None, tuple[Diagnostic, ...]]:
     """The training block as a record; None where something that it needs was refused.
 
     `data` is what the head of the data file says, a text on why it cannot be read (E8001), or None where there is no such
-    file (W0002).
+    file (W0002). Without `whole`, lines of the block did not parse.
     """
     scope = Scope(env, decider, "training run")
-    read = read_block(block, scope)
+    read = read_block(block, scope, whole)
     diagnostics = list(read.diagnostics)
     model = _model(read, scope, diagnostics)
     optimizer = _optimizer(read, sources, diagnostics)
@@ -398,9 +396,12 @@ def _optimizer(read: Block, sources: Sources, diagnostics: list[Diagnostic]) -> 
     if isinstance(value.value, tree.Name) and value.value.name in sources.optimizers:
         return value.value.name
     known = ", ".join(f"`{name}`" for name in sources.optimizers)
+    named = value.value.name if isinstance(value.value, tree.Name) else None
+    if named is not None and named in sources.unparsed:
+        return None
     _report(
         value,
-        "`optimizer` must name an optimizer block of the file",
+        "`optimizer` must name an optimizer block of the file" + (f", `{named}` is none" if named is not None else ""),
         diagnostics,
         text="no such block",
         notes=[f"the file's optimizer blocks are {known}" if known else "the file has no optimizer block"],
@@ -681,7 +682,7 @@ def _broken_bound(claim: Claim, values: Mapping[str, Dim], decider: Decider) -> 
 
 
 def resolve_serve(
-    block: tree.Block, env: Env, sources: Sources, decider: Decider
+    block: tree.Block, env: Env, sources: Sources, decider: Decider, whole: bool = True
 ) -> tuple[ServeRecord | None, tuple[Diagnostic, ...]]:
     """The inference block as a record; None where its model was refused.
 
@@ -690,7 +691,7 @@ def resolve_serve(
     default. The dimensions may be any; both bounds, and both lengths of `batch`, are the same.
     """
     scope = Scope(env, decider, "inference serve")
-    read = read_block(block, scope)
+    read = read_block(block, scope, whole)
     diagnostics = list(read.diagnostics)
     model = _model(read, scope, diagnostics)
     generation: Generation | None = None
@@ -709,7 +710,7 @@ def resolve_serve(
                 )
             else:
                 generation = found
-    elif model is not None:
+    elif model is not None and whole:
         fitting = (_generation(signature, model) for signature in sources.functions)
         generation = next((found for found in fitting if isinstance(found, Generation)), None)
         if generation is None:

@@ -25,19 +25,32 @@ def elaborate_constant(
     Errors: E1005, E1022 and those of constant expressions.
     """
     reporter = Reporter()
-    if const.type is not None and not _is_nat(const.type):
+    typed = const.type is None or _is_nat(const.type)
+    if const.type is not None and not typed:
+        shown = _shown(const.type)
         reporter.report(
             "E1022",
             const.type.at,
-            f"the constant `{const.name}` can only be a `nat`",
-            text="another type is declared here",
-            notes=["a constant is a natural number; it may be used as a dimension"],
+            f"the constant `{const.name}` cannot be {shown}",
+            text="a constant is a `nat`",
+            notes=["a constant is a natural number, so that it can be a dimension"],
             mend=f"write `const {const.name} : nat`, or leave the type out",
         )
-    if override is not None:
-        return ConstEntity(const.name, override), reporter.diagnostics()
-    value = constant_value(const.value, Scope(env, decider, f"const {const.name}"), reporter)
+    value = override
+    if value is None and typed:
+        value = constant_value(const.name, const.value, Scope(env, decider, f"const {const.name}"), reporter)
     return ConstEntity(const.name, value), merged(reporter.diagnostics())
+
+
+def _shown(type_: tree.TypeExpr) -> str:
+    """A type for a message."""
+    match type_:
+        case tree.NamedType(path=path, arguments=None):
+            return f"an `{'.'.join(path)}`" if path[0][0] in "aeiouf" else f"a `{'.'.join(path)}`"
+        case tree.RealType():
+            return "a real tensor"
+        case _:
+            return "of this type"
 
 
 def _is_nat(type_: tree.TypeExpr) -> bool:

@@ -16,14 +16,14 @@ from presk.types.dim import Dim
 from presk.types.type import Instance, ModuleRef, Real, Type
 
 
-class ConstEntity(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class ConstEntity(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
     """A constant; `value` is a constant form with a natural value, None where its declaration was refused."""
 
     name: str
     value: Dim | None
 
 
-class LateEntity(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class LateEntity(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
     """What stands for a constant that is declared further down than the declaration which mentions it: its use is E1006.
 
     In a bound, a dimension that is declared further down is one too (`kind` is "constant" or "dimension"). `place` is the
@@ -35,7 +35,7 @@ class LateEntity(msgspec.Struct, frozen=True, array_like=True, tag=True):
     kind: str = "constant"
 
 
-class OtherEntity(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class OtherEntity(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
     """What stands for a declaration whose meaning plays no part where it is mentioned, only that it is another kind of thing
     than is wanted there: a function in a type, a module in a constant. `what` is "a function", "a module" and so on."""
 
@@ -44,7 +44,7 @@ class OtherEntity(msgspec.Struct, frozen=True, array_like=True, tag=True):
     place: Place
 
 
-class DimEntity(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class DimEntity(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
     """A symbolic dimension and the facts its declaration records (`T <= 1024`).
 
     The symbol is the dimension's name, also for an import's (`m.T` is `T`), unless the importing file declares a
@@ -55,7 +55,7 @@ class DimEntity(msgspec.Struct, frozen=True, array_like=True, tag=True):
     facts: tuple[Claim, ...] = ()
 
 
-class AliasEntity(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class AliasEntity(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
     """A type alias, substituted; None where its declaration was refused. `facts` are those of the symbols it mentions."""
 
     name: str
@@ -70,7 +70,7 @@ class Init(msgspec.Struct, frozen=True, array_like=True):
     std: str | None = None
 
 
-class ParamField(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class ParamField(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
     """A learnable tensor of a module."""
 
     name: str
@@ -78,14 +78,14 @@ class ParamField(msgspec.Struct, frozen=True, array_like=True, tag=True):
     init: Init
 
 
-class UseField(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class UseField(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
     """A sub-module."""
 
     name: str
     instance: Instance
 
 
-class ModuleHeader(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class ModuleHeader(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
     """A module without its functions' meaning: type parameters, fields in order, the names of its functions.
 
     `hidden` lists, in order of first mention, the file-level dimensions that the parameters of the module or of any
@@ -113,7 +113,7 @@ class Param(msgspec.Struct, frozen=True, array_like=True):
     axis: bool = False
 
 
-class Signature(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class Signature(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
     """A function's signature.
 
     `dims` are the dimensions in which the function is generic: for a member its module's type parameters, then its own,

@@ -28,17 +28,17 @@ MAX_BITS: Final = 4_000_000
 WRONG_KIND: Final = "E1014"
 
 
-def constant_value(expr: tree.Expr, scope: Scope, reporter: Reporter) -> Dim | None:
-    """The value of a constant's expression, a natural number; None after a report (E1005 and those of `dimension`)."""
+def constant_value(name: str, expr: tree.Expr, scope: Scope, reporter: Reporter) -> Dim | None:
+    """The value of the constant `name`, a natural number; None after a report (E1005 and those of `dimension`)."""
     value = _Evaluation(scope, reporter, WRONG_KIND, constants_only=True).value(expr)
     if value is None:
         return None
     if value.natural() is None:
-        what = "negative" if value.constant < 0 else "not a whole number"
+        what = "which is negative" if value.constant < 0 else "which is not a whole number"
         reporter.report(
             "E1005",
             expr.at,
-            f"the value {value} of the constant is not a natural number",
+            f"the constant `{name}` is not a natural number",
             text=f"this is {value}, {what}",
             notes=["a constant is a natural number; only its intermediate results may be fractions or negative"],
         )

@@ -34,17 +34,21 @@ class FunctionName(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Outline(msgspec.Struct, frozen=True, array_like=True):
-    """A module's header line, its `param` and `use` members and the names of its functions."""
+    """A module's header line, its `param` and `use` members and the names of its functions.
+
+    `broken` are the names of members that did not parse.
+    """
 
     name: str
     at: tree.At
     type_params: tuple[tree.TypeParam, ...]
     members: tuple[tree.MemberChunk, ...]
     functions: tuple[FunctionName, ...]
+    broken: tuple[str, ...] = ()
 
 
-def outline(module: tree.Module) -> Outline:
-    """The module without its functions' text."""
+def outline(module: tree.Module, broken: tuple[str, ...] = ()) -> Outline:
+    """The module without its functions' text; `broken` are the members that did not parse."""
     return Outline(
         module.name,
         module.at,
@@ -55,6 +59,7 @@ def outline(module: tree.Module) -> Outline:
             for chunk in module.members
             if isinstance(chunk.member, tree.Fn)
         ),
+        broken,
     )
 
 
@@ -102,7 +107,7 @@ def elaborate_header(source: Outline, env: Env, decider: Decider) -> tuple[Modul
     scope = Scope(env, decider, f"module {source.name}", params=frozenset(dims), module=source.name)
     diagnostics = list(head.diagnostics())
     fields: list[ParamField | UseField] = []
-    broken: list[str] = []
+    broken: list[str] = [*source.broken]
     functions: list[str] = []
     places: dict[str, Place] = {}
     for chunk in source.members:
@@ -112,7 +117,7 @@ def elaborate_header(source: Outline, env: Env, decider: Decider) -> tuple[Modul
         ]
         match chunk.member:
             case tree.ParamMember(type=type_, init=init):
-                real = _parameter_type(type_, scope, reporter)
+                real = _parameter_type(chunk.member, type_, scope, reporter)
                 start = initializer(init, reporter)
                 if real is not None:
                     fields.extend(ParamField(name.name, real, start) for name in names)
@@ -197,7 +202,7 @@ def _first(name: str, at: tree.At, key: str, places: dict[str, Place], reporter:
     return False
 
 
-def _parameter_type(type_: tree.TypeExpr, scope: Scope, reporter: Reporter) -> Real | None:
+def _parameter_type(member: tree.ParamMember, type_: tree.TypeExpr, scope: Scope, reporter: Reporter) -> Real | None:
     """The type of a `param`; E1011 if it is not a real tensor."""
     found = elaborate_type(type_, scope, reporter, module_typed=True, prefix=False)
     if found is None or isinstance(found, Real):
@@ -206,10 +211,11 @@ def _parameter_type(type_: tree.TypeExpr, scope: Scope, reporter: Reporter) -> R
         mend = f"to include a module as a part, write `use NAME : {found.instance}`"
     else:
         mend = "pass other values to the module's functions as arguments"
+    names = ", ".join(f"`{name.name}`" for name in member.names)
     reporter.report(
         "E1011",
         type_.at,
-        "a parameter of a module must be a real tensor",
+        f"the parameter {names} of a module must be a real tensor",
         text=f"this is {found}",
         notes=["parameters are what training changes, so they are real"],
         mend=mend,
@@ -232,16 +238,20 @@ def initializer(init: tree.Expr | None, reporter: Reporter) -> Init:
         ):
             return Init(NORMAL, text)
     mend = None
+    named = init.callee if isinstance(init, tree.Call) else init
+    shown = f"`{named.name}` is" if isinstance(named, tree.Name) else "this is"
     match init:
         case tree.Call(callee=tree.Name(name=name)) if name in PLAIN_INITIALIZERS:
+            shown = "this is"
             mend = f"write `{name}` without parentheses"
         case tree.Name(name="normal") | tree.Call(callee=tree.Name(name="normal")):
+            shown = "this is"
             mend = "write `normal(std = 0.02)`, the deviation a decimal literal"
     reporter.report(
         "E2013",
         init.at,
-        "this is not an initializer",
-        text="unknown initializer",
+        f"{shown} not an initializer",
+        text="unknown initializer" if mend is None else "not of this form",
         notes=[
             "the initializers are `zeros`, `ones`, `normal(std = s)` with a decimal literal s, and `xavier_uniform`"
         ],

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from presk.cache.codec import struct_codec
-from presk.cache.stage import Queries, Stage
+from presk.cache.stage import Queries, Result, Stage
 from presk.diagnostics.value import Diagnostic
 from presk.syntax.parse import Outcome, assemble, diagnostics, parse_chunk
 from presk.syntax.tokens import Chunk, FileTokens, Token
@@ -42,16 +42,16 @@ def _parse_chunk(chunk: ChunkTokens) -> Outcome:
 PARSE_CHUNK: Final = Stage("parse", __name__, (), _parse_chunk, struct_codec(Outcome))
 
 
-def _parse_file(queries: Queries, tokens: FileTokens) -> ParsedFile:
+def _parse_file(queries: Queries, tokens: Result[FileTokens]) -> ParsedFile:
     outcomes = {
         chunk.key: queries.get(
             PARSE_CHUNK, queries.leaf("tokens", ChunkTokens(chunk.kind, chunk.tokens), CHUNK_TOKENS), subject=chunk.key
         ).value
-        for chunk in tokens.chunks()
+        for chunk in tokens.value.chunks()
     }
     return ParsedFile(
-        assemble(tokens, outcomes),
-        diagnostics(tokens, outcomes, ""),
+        assemble(tokens.value, outcomes),
+        diagnostics(tokens.value, outcomes, ""),
         tuple(key for key, outcome in outcomes.items() if outcome.node is None),
     )
 

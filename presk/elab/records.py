@@ -20,7 +20,7 @@ class Schedule(msgspec.Struct, frozen=True, array_like=True):
         return "constant()" if self.kind == "constant" else f"{self.kind}(warmup = {self.warmup})"
 
 
-class OptimizerRecord(msgspec.Struct, frozen=True, array_like=True):
+class OptimizerRecord(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
     """An optimizer block with its defaults filled in; `grad_clip` None means no clipping."""
 
     name: str
@@ -61,7 +61,7 @@ class DataInfo(msgspec.Struct, frozen=True, array_like=True):
     window: tuple[int, int] | None = None
 
 
-class TrainingRecord(msgspec.Struct, frozen=True, array_like=True):
+class TrainingRecord(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
     """The `training run` block against its objective.
 
     `batch` and `sample` are the objective's types with the known dimensions put in; `dims` are these dimensions, by name: of
@@ -94,7 +94,7 @@ class Generation(msgspec.Struct, frozen=True, array_like=True):
     key: str | None = None
 
 
-class ServeRecord(msgspec.Struct, frozen=True, array_like=True):
+class ServeRecord(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
     """The `inference serve` block; `generation` is None where no function of the file fits (W0003)."""
 
     model: Instance

@@ -11,12 +11,11 @@ alias or as `m.T`, its symbol is spelled `dim T` there, so that the two are neve
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
-
 import msgspec
 
 from presk.diagnostics.report import Reporter
 from presk.diagnostics.value import Diagnostic, Label, Place
+from presk.elab.cycles import MAX_LABELS
 from presk.elab.entities import (
     AliasEntity,
     ConstEntity,
@@ -34,7 +33,6 @@ from presk.types.decide import Decider
 from presk.types.dim import Dim, symbol
 from presk.types.type import Instance, Named
 
-MAX_LABELS: Final = 4
 NO_INSTANCES: Mapping[str, Instance] = MappingProxyType({})
 NO_PLACES: Mapping[str, tree.At] = MappingProxyType({})
 

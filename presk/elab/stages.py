@@ -73,17 +73,17 @@ def _assertion(assertion: tree.StaticAssert, env: Entries) -> tuple[Diagnostic, 
     return decide_assertion(assertion, env_of(env), Decider())
 
 
-def _optimizer(block: tree.Block, env: Entries) -> Resolved:
-    return Resolved(*resolve_optimizer(block, env_of(env), Decider()))
+def _optimizer(block: tree.Block, env: Entries, *, whole: bool) -> Resolved:
+    return Resolved(*resolve_optimizer(block, env_of(env), Decider(), whole))
 
 
-def _training(block: tree.Block, env: Entries, sources: Sources, data: DataHead) -> Resolved:
+def _training(block: tree.Block, env: Entries, sources: Sources, data: DataHead, *, whole: bool) -> Resolved:
     found = data.info if data.problem is None else data.problem
-    return Resolved(*resolve_training(block, env_of(env), sources, found, Decider()))
+    return Resolved(*resolve_training(block, env_of(env), sources, found, Decider(), whole))
 
 
-def _serve(block: tree.Block, env: Entries, sources: Sources) -> Resolved:
-    return Resolved(*resolve_serve(block, env_of(env), sources, Decider()))
+def _serve(block: tree.Block, env: Entries, sources: Sources, *, whole: bool) -> Resolved:
+    return Resolved(*resolve_serve(block, env_of(env), sources, Decider(), whole))
 
 
 CONSTANT: Final = Stage("constant", __name__, (), _constant, ELABORATED, PACKAGES)
@@ -93,6 +93,6 @@ HEADER: Final = Stage("module", __name__, (), _header, ELABORATED, PACKAGES)
 MODEL: Final = Stage("model", __name__, (), _model, ELABORATED, PACKAGES)
 SIGNATURE: Final = Stage("signature", __name__, ("chunk",), _signature, ELABORATED, PACKAGES)
 ASSERTION: Final = Stage("assertion", __name__, (), _assertion, _DIAGNOSTICS, PACKAGES)
-OPTIMIZER: Final = Stage("optimizer", __name__, (), _optimizer, _RESOLVED, PACKAGES)
-TRAINING: Final = Stage("training", __name__, (), _training, _RESOLVED, PACKAGES)
-SERVE: Final = Stage("inference", __name__, (), _serve, _RESOLVED, PACKAGES)
+OPTIMIZER: Final = Stage("optimizer", __name__, ("whole",), _optimizer, _RESOLVED, PACKAGES)
+TRAINING: Final = Stage("training", __name__, ("whole",), _training, _RESOLVED, PACKAGES)
+SERVE: Final = Stage("inference", __name__, ("whole",), _serve, _RESOLVED, PACKAGES)

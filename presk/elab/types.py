@@ -31,6 +31,10 @@ from presk.types.type import (
 SCALARS: Final[Mapping[str, Type]] = MappingProxyType({kind.value: Hyper(kind) for kind in HyperKind} | {"key": Key()})
 """The named types of the language. They are ordinary names: a type alias or a module of that name comes first."""
 
+MAX_PARTS: Final = 10_000
+MAX_DEPTH: Final = 100
+"""Limits of a tuple type with its aliases substituted: without them a few lines make a type of astronomic size."""
+
 
 def elaborate_type(
     type_: tree.TypeExpr, scope: Scope, reporter: Reporter, *, module_typed: bool = False, prefix: bool = True
@@ -38,7 +42,7 @@ def elaborate_type(
     """The type, None after a report.
 
     `module_typed` allows a module as the type itself (a parameter `net : MLP{D, 4*D}`, an alias); `prefix` allows `...`.
-    Errors: E1001, E1009, E1010, E1014, E1015, E1021 and those of `dimension`.
+    Errors: E1001, E1009, E1010, E1014, E1015, E1021, E1025 and those of `dimension`.
     """
     match type_:
         case tree.RealType(axes=axes):
@@ -56,12 +60,33 @@ def elaborate_type(
         case tree.TupleType(items=items):
             parts = [elaborate_type(item, scope, reporter, prefix=prefix) for item in items]
             known = tuple(part for part in parts if part is not None)
-            return Tuple(known) if len(known) == len(parts) else None
+            return _tuple(known, type_.at, reporter) if len(known) == len(parts) else None
         case tree.ParamsType(module=module):
             instance = _params_of(module, scope, reporter)
             return None if instance is None else Params(instance)
         case tree.NamedType():
             return _named(type_, scope, reporter, module_typed=module_typed, prefix=prefix)
+
+
+def _tuple(items: tuple[Type, ...], at: tree.At, reporter: Reporter) -> Type | None:
+    """The tuple type; E1025 beyond the limits, which only aliases of tuples of aliases (of tuples …) can reach."""
+    parts = 0
+    pending = [(item, 1) for item in items]
+    while pending:
+        type_, depth = pending.pop()
+        parts += 1
+        if parts > MAX_PARTS or depth > MAX_DEPTH:
+            reporter.report(
+                "E1025",
+                at,
+                "this type is too large",
+                text=f"more than {MAX_PARTS} parts" if parts > MAX_PARTS else f"nested more than {MAX_DEPTH} deep",
+                notes=["type aliases are substituted"],
+            )
+            return None
+        if isinstance(type_, Tuple):
+            pending.extend((item, depth + 1) for item in type_.items)
+    return Tuple(items)
 
 
 def _shape(axes: tuple[tree.AxisItem, ...], scope: Scope, reporter: Reporter, prefix: bool) -> Shape | None:

@@ -10,5 +10,9 @@ def axis_place(shape: Shape, name: str, at: At, whole: Type) -> int:
         if axis.name == name:
             return place
     names = [axis.name for axis in shape.axes if axis.name is not None]
-    notes = (f"its named axes are {', '.join(f'`{other}`' for other in names)}",) if names else ("none of its axes has a name",)
+    notes = (
+        (f"its named axes are {', '.join(f'`{other}`' for other in names)}",)
+        if names
+        else ("none of its axes has a name",)
+    )
     raise Refused("E2008", f"`{whole}` has no axis `{name}`", at=at, text="no axis of this name", notes=notes)

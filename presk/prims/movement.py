@@ -69,7 +69,9 @@ def split_heads(bound: Bound, typer: Typer) -> Typed:
     shape = typer.real(bound.operands["x"])
     heads, hd = bound.constants["H"], bound.constants["HD"]
     if len(shape.axes) < 2:
-        raise Refused("E2003", f"`split_heads` takes `ℝ[…, seq, model]`, not `{Real(shape)}`", at=bound.operands["x"].at)
+        raise Refused(
+            "E2003", f"`split_heads` takes `ℝ[…, seq, model]`, not `{Real(shape)}`", at=bound.operands["x"].at
+        )
     seq = shape.axes[-2]
     wanted = Shape((Axis(seq.length, "seq"), Axis(heads * hd, "model")))
     typer.same_shape(

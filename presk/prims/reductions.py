@@ -54,10 +54,10 @@ def cross_entropy(bound: Bound, typer: Typer) -> Typed:
     logits, y = bound.operands["logits"], bound.operands["y"]
     rest, last = last_axis(bound, typer.real(logits), "logits")
     limit, shape = typer.index(y)
-    typer.equal(
-        limit, last.length, "E2005", "the bound of the targets is not the number of logits", y.at
+    typer.equal(limit, last.length, "E2005", "the bound of the targets is not the number of logits", y.at)
+    merged = typer.same_shape(
+        rest, shape, "the targets must have the shape of the logits without their last axis", y.at
     )
-    merged = typer.same_shape(rest, shape, "the targets must have the shape of the logits without their last axis", y.at)
     return Typed(Real(merged))
 
 

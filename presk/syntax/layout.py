@@ -24,6 +24,7 @@ from presk.syntax.tokens import (
     DECLARATION,
     HEADER,
     ITEM,
+    MAX_NESTING,
     MEMBER,
     NAME,
     NEWLINE,
@@ -241,9 +242,14 @@ class _Cutter:
         closers = dict(_CLOSER)
         breaks = self.breaks
         opened = False  # whether the token before opened a block
+        skipping = False  # whether the chunk is nested too deeply: the rest of it is of no interest
         for i, token in enumerate(self.tokens):
             kind = token.kind
-            if i in breaks:
+            if skipping:
+                if i not in breaks or not self.line(i):
+                    continue
+                skipping = False
+            elif i in breaks:
                 if not self.line(i) and self.current is not None and not self.current.closed and self.break_counts(i):
                     self.append(_BREAK, self.current.ends[-1], self.current.ends[-1])
             elif opened:
@@ -278,6 +284,7 @@ class _Cutter:
             current.ends.append(self.ends[i])
             if kind in closers:
                 self.stack.append(_Open(closers[kind]))
+                skipping = len(self.stack) > MAX_NESTING
             elif kind in (")", "]"):
                 self.close(kind, i)
             elif kind == "let":

@@ -35,8 +35,6 @@ from presk.syntax.tokens import (
     Token,
 )
 
-MAX_LEXICAL: Final = 20  # lexical errors shown of one chunk
-
 _PAIRS: Final = MappingProxyType({"(": ")", "[": "]", "{": "}"})
 _BINARY: Final = frozenset(("|>", "|", "⊗", "∘", "==", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "·", "^"))
 _ITEM_WORDS: Final = frozenset(
@@ -73,8 +71,8 @@ def _at(first: int, last: int | None = None) -> Label:
 # --- tokens that are errors -------------------------------------------------------------------------------------------
 
 
-def lexical(tokens: Sequence[Token]) -> list[tuple[int, Diagnostic]]:
-    """The lexical errors of a chunk, by token number; at most MAX_LEXICAL of them."""
+def lexical(tokens: Sequence[Token], most: int) -> list[tuple[int, Diagnostic]]:
+    """The lexical errors of a chunk, by token number; at most `most` of them."""
     found: list[tuple[int, Diagnostic]] = []
     quoted = False
     for i, token in enumerate(tokens):
@@ -84,7 +82,7 @@ def lexical(tokens: Sequence[Token]) -> list[tuple[int, Diagnostic]]:
                 if not quoted:
                     continue  # the second of a pair: said already
             found.append((i, _lexical(token, i)))
-            if len(found) == MAX_LEXICAL:
+            if len(found) == most:
                 break
     return found
 
@@ -157,8 +155,8 @@ def _unit(text: str, i: int) -> Diagnostic:
 # --- brackets ---------------------------------------------------------------------------------------------------------
 
 
-def brackets(tokens: Sequence[Token], limit: int) -> tuple[list[tuple[int, Diagnostic]], bool]:
-    """Brackets without a partner (E0009), by token number, or the first that is nested too deeply (E0007, and true)."""
+def brackets(tokens: Sequence[Token], limit: int, most: int) -> tuple[list[tuple[int, Diagnostic]], bool]:
+    """Brackets without a partner (E0009; at most `most`), by token number, or the first nested too deeply (E0007, and true)."""
     found: list[tuple[int, Diagnostic]] = []
     open_: list[int] = []
     for i, token in enumerate(tokens):
@@ -169,6 +167,8 @@ def brackets(tokens: Sequence[Token], limit: int) -> tuple[list[tuple[int, Diagn
             open_.append(i)
         elif kind in (")", "]", "}"):
             match = next((d for d in range(len(open_) - 1, -1, -1) if _PAIRS[tokens[open_[d]].kind] == kind), None)
+            if len(found) >= most:
+                return found, False
             if match is None:
                 found.append((i, Diagnostic("E0009", f"`{kind}` closes nothing", _at(i), mend=f"remove the `{kind}`")))
             else:

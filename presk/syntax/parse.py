@@ -32,6 +32,7 @@ from presk.syntax.tokens import (
     BAD_UNIT,
     HEADER,
     ITEM,
+    MAX_NESTING,
     NAME,
     NAT,
     NEWLINE,
@@ -62,7 +63,9 @@ from presk.syntax.tree import (
     UseMember,
 )
 
-MAX_NESTING: Final = 500
+# No production that nests holds more symbols than this before the part nested in it, so a longer stack is too deep already.
+_MAX_STACK: Final = 8 * MAX_NESTING
+MAX_ERRORS: Final = 20  # of one chunk
 
 # Names behind which, as a colon's right side, a type is read (beside the reserved words of types).
 TYPE_NAMES: Final = frozenset(("bool", "nat", "int", "rat", "f64", "key"))
@@ -148,6 +151,8 @@ def _drive(tokens: tuple[Token, ...], kinds: list[str], start: str, first: int, 
             values.append(i)
             begins.append(i)
             depths.append(0)
+            if len(states) > _MAX_STACK:
+                raise _TooDeep(i)
             i += 1
             kind = kinds[i] if i < stop else "end"
             continue
@@ -237,6 +242,8 @@ def retag(chunk_kind: str, tokens: tuple[Token, ...]) -> list[str]:
                 calls.pop()
         elif kind == STRING and before == NAME and tokens[i - 1].text == "stream":
             kinds[i - 1] = "stream"
+        elif kind == "init" and before == ".":
+            kinds[i] = NAME  # `M.init(key)`: the one reserved word that is also the name of a function
         before = kind
     if chunk_kind == ITEM:
         _retag_item(tokens, kinds)
@@ -283,9 +290,9 @@ def _equals_follows(kinds: list[str]) -> bool:
 def parse_chunk(chunk: Chunk) -> Outcome:
     """The declaration, member, item or header that a chunk holds. Depends on the chunk's kind and tokens, not on its key."""
     tokens = chunk.tokens
-    unpaired, deep = messages.brackets(tokens, MAX_NESTING)
+    unpaired, deep = messages.brackets(tokens, MAX_NESTING, MAX_ERRORS)
     kinds = [token.kind for token in tokens]
-    lexical = [] if BAD_KINDS.isdisjoint(kinds) else messages.lexical(tokens)
+    lexical = [] if BAD_KINDS.isdisjoint(kinds) else messages.lexical(tokens, MAX_ERRORS)
     problems = [*lexical, *unpaired]
     if deep:
         return Outcome(None, _sorted(problems))
@@ -295,6 +302,8 @@ def parse_chunk(chunk: Chunk) -> Outcome:
             return Outcome(_drive(tokens, retag(chunk.kind, tokens), chunk.kind, 0, len(tokens)), ())
         except (_Stop, _TooDeep, Refused) as error:
             stop = error
+        if isinstance(stop, _TooDeep):
+            return Outcome(None, (messages.too_deep(stop.index, MAX_NESTING),))
     elif chunk.kind == HEADER and _only_brace_missing(tokens, problems):
         closed = (*tokens, Token("}", "}"))
         try:
@@ -360,6 +369,8 @@ def _diagnose(
             return _sorted(found)
         line = min(line, *spoiled) if spoiled else line
     for k in range(line + 1, len(spans)):
+        if len(found) >= MAX_ERRORS:
+            break
         first, end = spans[k]
         if k in spoiled or first == end:
             continue

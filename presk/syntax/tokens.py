@@ -45,6 +45,8 @@ MEMBER: Final = "member"
 ITEM: Final = "item"
 HEADER: Final = "header"
 
+MAX_NESTING: Final = 500  # levels of brackets, and of nodes in the tree of a chunk
+
 RESERVED: Final = frozenset(
     "module param params use fn const dim type import as static assert optimizer training inference effect let uses init"
     " axis idx ein ℝ λ".split()

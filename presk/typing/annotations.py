@@ -40,7 +40,9 @@ def body_dimension(checker: Checker, expr: tree.Expr, scope: Scope, *, natural: 
             f"`{local.name}` is a value, not a dimension",
             at=local.at,
             text="not a dimension",
-            notes=("a dimension is made of literals, constants, dimensions of the file or the function, and their sums",),
+            notes=(
+                "a dimension is made of literals, constants, dimensions of the file or the function, and their sums",
+            ),
         )
     return dimension(expr, elab_scope(checker, scope), checker.reporter, natural=natural, wrong_kind="E1007")
 

@@ -74,9 +74,7 @@ def _by_name(small: Shape, large: Shape) -> tuple[int, ...] | None:
     return None if None in found else tuple(place for place in found if place is not None)
 
 
-def _match(
-    subst: Substitution, small: Shape, large: Shape, places: tuple[int, ...]
-) -> tuple[Shape, Align] | Mismatch:
+def _match(subst: Substitution, small: Shape, large: Shape, places: tuple[int, ...]) -> tuple[Shape, Align] | Mismatch:
     axes = list(large.axes)
     for axis, place in zip(small.axes, places, strict=True):
         merged = subst.unify_axis(axis, axes[place])

@@ -18,6 +18,7 @@ from presk.typing.modules import (
     ModuleValue,
     declared_function,
     fields_of,
+    has_function,
     member,
     module_value,
     own_field,
@@ -40,7 +41,7 @@ from presk.typing.typed import (
 )
 from presk.typing.unify import WRONG, describe, show
 
-__all__ = ["call", "fields_of", "function_value"]
+__all__ = ["call", "fields_of", "function_value", "has_function"]
 
 
 def call(checker: Checker, expr: tree.Call, scope: Scope) -> Typed:
@@ -49,7 +50,7 @@ def call(checker: Checker, expr: tree.Call, scope: Scope) -> Typed:
     match callee:
         case tree.Name(at, name) if name not in scope.names:
             return _named_call(checker, expr, name, at, scope)
-        case tree.Field(at, base, name, name_at):
+        case tree.Field():
             found = _field_call(checker, expr, callee, scope)
             if found is not None:
                 return found
@@ -237,11 +238,11 @@ def function_value(
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number if number else 'no'} {what}{'' if number == 1 else 's'}"
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
 def _given(number: int) -> str:
-    return f"{number if number else 'none'} {'is' if number <= 1 else 'are'} given"
+    return f"{number or 'none'} {'is' if number <= 1 else 'are'} given"
 
 
 def _places(
@@ -263,7 +264,10 @@ def _places(
                     raise Refused("E2004", "a positional argument stands behind a named one", at=argument.at)
                 if position >= len(params):
                     raise Refused(
-                        "E2004", f"`{name}` takes {_count(len(params), 'argument')}", at=argument.at, text="one too many"
+                        "E2004",
+                        f"`{name}` takes {_count(len(params), 'argument')}",
+                        at=argument.at,
+                        text="one too many",
                     )
                 found[params[position]] = argument
                 position += 1
@@ -291,7 +295,9 @@ def _places(
     if missing:
         words = ", ".join(f"`{param}`" for param in missing)
         raise Refused(
-            "E2004", f"`{name}` is called without {'its argument' if len(missing) == 1 else 'its arguments'} {words}", at=at
+            "E2004",
+            f"`{name}` is called without {'its argument' if len(missing) == 1 else 'its arguments'} {words}",
+            at=at,
         )
     return found
 
@@ -364,7 +370,11 @@ def _argument(
         return value
     if isinstance(value, Literal) and wanted == Hyper(HyperKind.F64):
         return Literal(value.at, wanted, value.text)
-    if isinstance(value.type, Hyper) and wanted == Hyper(HyperKind.F64) and checker.operand("", value).literal is not None:
+    if (
+        isinstance(value.type, Hyper)
+        and wanted == Hyper(HyperKind.F64)
+        and checker.operand("", value).literal is not None
+    ):
         return value
     signature = next((item for item in one.signatures if any(param.name == parameter for param in item.params)), None)
     label = None
@@ -405,7 +415,10 @@ def _builtin(checker: Checker, expr: tree.Call, primitive: Primitive, scope: Sco
         _infer_arguments(checker, expr, scope)
         raise
     typed = {name: expressions.infer(checker, argument.value, scope) for name, argument in _as_written(places)}
-    lengths = [(argument.name, body_dimension(checker, argument.length, scope, natural=True), argument.at) for argument in named]
+    lengths = [
+        (argument.name, body_dimension(checker, argument.length, scope, natural=True), argument.at)
+        for argument in named
+    ]
     known = tuple((name, length, at) for name, length, at in lengths if length is not None)
     constants = _file_constants(checker, primitive)
     if len(known) != len(lengths) or constants is None:
@@ -509,7 +522,7 @@ def _grad_of(checker: Checker, expr: tree.Call, function: Typed) -> Typed:
         )
     argument = type_.params[0]
 
-    def build() -> Typed:
+    def judged() -> Typed:
         result = checker.subst.type(type_.result)
         if result != Real():
             raise Refused(
@@ -519,9 +532,13 @@ def _grad_of(checker: Checker, expr: tree.Call, function: Typed) -> Typed:
                 text=f"this is `{show(result)}`",
                 mend="reduce it to a number: `mean(…)` or `sum(…)`" if isinstance(result, Real) else None,
             )
-        return GradOf(expr.at, Function((argument,), argument), function)
+        return function
 
-    return checker.when_known(expr.at, (type_.result,), build)
+    # The type of the gradient is known although the function's result may not be yet (a lambda whose parameter gets its type
+    # from an application further down), so the result is judged apart.
+    if isinstance(checker.guard(expr.at, lambda: checker.when_known(expr.at, (type_.result,), judged)), Wrong):
+        return Wrong(expr.at, WRONG)
+    return GradOf(expr.at, Function((argument,), argument), function)
 
 
 def _grad_applied(checker: Checker, expr: tree.Call, grad: tree.Call, scope: Scope) -> Typed:

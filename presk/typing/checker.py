@@ -164,9 +164,7 @@ class Checker:
 
     # --- equations ----------------------------------------------------------------------------------------------------
 
-    def require(
-        self, found: Type, wanted: Type, at: At, what: str, *, label: tuple[Place, str] | None = None
-    ) -> None:
+    def require(self, found: Type, wanted: Type, at: At, what: str, *, label: tuple[Place, str] | None = None) -> None:
         """Unifies, or refuses: E2003 for shapes, E2005 for index bounds, E2001 for everything else."""
         found_text, wanted_text = self.subst.type(found), self.subst.type(wanted)
         mismatch = self.subst.unify(found, wanted)
@@ -328,6 +326,3 @@ def literal_value(node: Typed) -> mpq | None:
                 inner = literal_value(node.operands[0])
                 return None if inner is None else -inner
             return None
-
-
-

@@ -7,7 +7,7 @@ stands as `Wrong`, whose type agrees with everything.
 from collections.abc import Sequence
 
 from presk.diagnostics.suggest import closest
-from presk.elab.entities import AliasEntity, ConstEntity, DimEntity, LateEntity, ModuleHeader, Signature
+from presk.elab.entities import AliasEntity, ConstEntity, DimEntity, LateEntity, ModuleHeader, OtherEntity, Signature
 from presk.elab.scope import report_late
 from presk.prims.surface import Refused
 from presk.prims.table import BUILTINS, NOT_IMPLEMENTED
@@ -73,11 +73,15 @@ def _infer(checker: Checker, expr: tree.Expr, scope: Scope) -> Typed:
             return _dim_args(checker, expr, scope)
         case tree.Quantity(_, number, unit):
             raise Refused(
-                "E2012", f"`{number}{unit}` has no meaning in a function's body", notes=("quantities stand in configuration blocks",)
+                "E2012",
+                f"`{number}{unit}` has no meaning in a function's body",
+                notes=("quantities stand in configuration blocks",),
             )
         case tree.Text():
             raise Refused(
-                "E2012", "a string has no meaning in a function's body", notes=("strings stand in configuration blocks",)
+                "E2012",
+                "a string has no meaning in a function's body",
+                notes=("strings stand in configuration blocks",),
             )
 
 
@@ -144,12 +148,16 @@ def _entity(checker: Checker, path: str, at: At) -> Typed:
         case AliasEntity():
             raise Refused("E2001", f"`{path}` is a type, not a value")
         case ModuleHeader():
-            raise Refused("E2001", f"`{path}` is a module, not a value", mend=f"call one of its functions: `{path}.apply(θ, …)`")
+            raise Refused(
+                "E2001", f"`{path}` is a module, not a value", mend=f"call one of its functions: `{path}.apply(θ, …)`"
+            )
         case Signature():
             return calls.function_value(checker, entity, at, ())
         case LateEntity():
             report_late(entity, at, checker.reporter)
             return Wrong(at, WRONG)
+        case OtherEntity(_, what):
+            raise Refused("E2001", f"`{path}` is {what}, not a value")
 
 
 def _dim_args(checker: Checker, expr: tree.DimArgs, scope: Scope) -> Typed:
@@ -199,17 +207,16 @@ def _field(checker: Checker, expr: tree.Field, scope: Scope) -> Typed:
                 )
                 return Wrong(at, WRONG)
     module = module_value(checker, expr.base, scope)
-    if module is not None and not isinstance(expr.base, tree.Field | tree.Name):
-        raise Refused("E2027", f"`{expr.name}` of a module is called, it is not a value")
-    if module is not None and (module.theta is None or own_use(checker, expr.base, scope)):
-        raise Refused("E2027", f"`{expr.name}` of module `{show(module.instance)}` is not a value", mend="call it")
+    if module is not None and module.theta is None:
+        raise Refused(
+            "E2027",
+            f"`{expr.name}` of module `{show(module.instance)}` is not a value",
+            mend="call it; a parameter is a field of the tree: `θ.w`",
+        )
+    if module is not None and module.theta is not None:
+        return _read(checker, module.theta, expr)
     base = infer(checker, expr.base, scope)
     return checker.when_known(at, (base.type,), lambda: _read(checker, base, expr))
-
-
-def own_use(checker: Checker, expr: tree.Expr, scope: Scope) -> bool:
-    """Whether the expression is a bare name of one of the own module's sub-modules."""
-    return isinstance(expr, tree.Name) and expr.name not in scope.names and module_value(checker, expr, scope) is not None
 
 
 def _read(checker: Checker, base: Typed, expr: tree.Field) -> Typed:
@@ -223,6 +230,8 @@ def _read(checker: Checker, base: Typed, expr: tree.Field) -> Typed:
         )
     fields = calls.fields_of(checker, type_.instance)
     found = next((item for item in fields if item.name == expr.name), None)
+    if found is None and calls.has_function(checker, type_.instance, expr.name):
+        raise Refused("E2027", f"`{expr.name}` of module `{show(type_.instance)}` is not a value", mend="call it")
     if found is None:
         names = ", ".join(f"`{item.name}`" for item in fields) or "none"
         raise Refused(
@@ -274,7 +283,9 @@ def bind_pattern(checker: Checker, pattern: tree.Pattern, type_: Type, scope: Sc
         else:
             what = f"a tuple of {len(head.items)}" if isinstance(head, Tuple) else describe(checker.subst.type(head))
             checker.reporter.report(
-                "E2025", pattern.at, f"a pattern of {count} {'name' if count == 1 else 'names'} does not take {what} apart"
+                "E2025",
+                pattern.at,
+                f"a pattern of {count} {'name' if count == 1 else 'names'} does not take {what} apart",
             )
             items = (WRONG,) * count
     bound = []
@@ -325,6 +336,7 @@ def _retag(checker: Checker, expr: tree.Ascribe, value: Typed, stated: Type) -> 
 
 def named_by(checker: Checker, found: Type, stated: Type) -> Type:
     """The found type with its unnamed axes named as the stated type says: an ascription never forgets a name."""
+
     def shape(one: Shape, other: Shape) -> Shape:
         one, other = checker.subst.shape(one), checker.subst.shape(other)
         if len(one.axes) != len(other.axes):

@@ -1,6 +1,8 @@
 """Typing of one function: its body against its signature, once and generically."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 import msgspec
 
@@ -15,8 +17,14 @@ from presk.typing.checker import Checker, Obligation, expand, generic_instance
 from presk.typing.finish import resolved, unknown_in, unsolved
 from presk.typing.modules import rename_axes
 from presk.typing.scope import EMPTY, ModuleParameter, Variable
-from presk.typing.typed import BoundName, LetIn, Literal, Typed, TypedFunction
+from presk.typing.typed import BoundName, Literal, Typed, TypedFunction
 from presk.typing.unify import Substitution
+
+
+_AXIS_NAMES: Final[Mapping[type, str]] = MappingProxyType(
+    {tree.AxisArg: "name", tree.NamedAxis: "name", tree.AxisName: "name", tree.Selector: "axis", tree.Axis: "name"}
+)
+"""The forms that name an axis, and where."""
 
 
 def type_function(
@@ -29,6 +37,7 @@ def type_function(
     reporter = Reporter()
     if axis_names:
         signature = _with_axes(signature, dict(axis_names))
+        fn = renamed_axes(fn, axis_names)
     header = env.modules.get(signature.module) if signature.module is not None else None
 
     def expanded(instance: Instance) -> Instance:
@@ -67,11 +76,17 @@ def type_function(
         left = unsolved(typed)
         if left is not None:
             at, what = left
-            reporter.report("E2017", at, f"the {what} cannot be inferred here", mend="state it: an ascription `(… : T)`, or the parameter's type")
+            reporter.report(
+                "E2017",
+                at,
+                f"the {what} cannot be inferred here",
+                mend="state it: an ascription `(… : T)`, or the parameter's type",
+            )
     if not reporter.failed and not signature.refused:
         _parameters_known(checker, fn, completed)
     return TypedFunction(
         completed,
+        tuple((axis_names or {}).get(name, name) for name in signature.axes),
         theta,
         tuple(resolved(checker, item) for item in params),
         tuple(resolved(checker, item) if item is not None else None for item in defaults),
@@ -79,6 +94,23 @@ def type_function(
         tuple(dict.fromkeys(checker.calls)),
         reporter.diagnostics(),
     )
+
+
+def renamed_axes(fn: tree.Fn, names: Mapping[str, str]) -> tree.Fn:
+    """The function with axis names replaced wherever its body names an axis."""
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(walk(item) for item in value)
+        if not isinstance(value, msgspec.Struct):
+            return value
+        attribute = _AXIS_NAMES.get(type(value))
+        fields = {field: walk(getattr(value, field)) for field in value.__struct_fields__}
+        if attribute is not None:
+            fields[attribute] = names.get(fields[attribute], fields[attribute])
+        return type(value)(**fields)
+
+    return msgspec.structs.replace(fn, body=walk(fn.body))
 
 
 def _with_axes(signature: Signature, names: dict[str, str]) -> Signature:
@@ -137,9 +169,7 @@ def _result(checker: Checker, expr: tree.Expr, body: Typed, signature: Signature
         and isinstance(checker.subst.head(body.type), Hyper)
     ):
         return
-    last = body.body if isinstance(body, LetIn) else body
     checker.require(body.type, signature.result, expr.at, f"the result of `{signature.qualified}`")
-    del last
 
 
 def _discharge(checker: Checker) -> None:
@@ -168,9 +198,7 @@ def _owed(checker: Checker, obligation: Obligation, claim: Claim, failure: str) 
     )
 
 
-def _completed(
-    checker: Checker, signature: Signature, params: list[BoundName], body: Typed | None
-) -> Signature:
+def _completed(checker: Checker, signature: Signature, params: list[BoundName], body: Typed | None) -> Signature:
     """The signature with the types that the body gave, and with every symbol these mention."""
     types = {param.name: checker.subst.type(param.type) for param in params}
     filled = tuple(
@@ -190,7 +218,9 @@ def _completed(
             for name in dim.symbols():
                 if name not in dims:
                     dims.append(name)
-                    facts += [claim for claim in checker.subst.facts if name in claim.left.symbols() and claim not in facts]
+                    facts += [
+                        claim for claim in checker.subst.facts if name in claim.left.symbols() and claim not in facts
+                    ]
     refused = signature.refused or checker.reporter.failed
     return msgspec.structs.replace(
         signature, params=filled, result=result, dims=tuple(dims), facts=tuple(facts), refused=refused

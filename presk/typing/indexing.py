@@ -45,7 +45,9 @@ def _index(checker: Checker, expr: tree.Index, base: Typed, scope: Scope) -> Typ
         else:
             found = [where for where, axis in enumerate(shape.axes) if axis.name == selector.axis]
             if not found:
-                raise Refused("E2008", f"`{type_}` has no axis `{selector.axis}`", at=selector.at, text="no axis of this name")
+                raise Refused(
+                    "E2008", f"`{type_}` has no axis `{selector.axis}`", at=selector.at, text="no axis of this name"
+                )
             place = found[0]
         if place in selects:
             raise Refused("E2004", f"axis {_axis(shape.axes[place], place)} is selected twice", at=selector.at)
@@ -58,9 +60,7 @@ def _index(checker: Checker, expr: tree.Index, base: Typed, scope: Scope) -> Typ
             kept[place] = Axis(select.hi - select.lo, shape.axes[place].name)
     if not ok:
         return Wrong(expr.at, WRONG)
-    remaining = tuple(
-        axis for place, axis in enumerate(kept) if place not in selects or selects[place].hi is not None
-    )
+    remaining = tuple(axis for place, axis in enumerate(kept) if place not in selects or selects[place].hi is not None)
     return IndexInto(
         expr.at, _with_shape(type_, Shape(remaining, shape.prefix)), base, tuple(selects[place] for place in selects)
     )

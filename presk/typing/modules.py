@@ -83,6 +83,18 @@ def fields_of(checker: Checker, instance: Instance) -> tuple[trees.Param[Init] |
     return trees.fields(checker.subst.instance(instance), checker.env.modules)
 
 
+def has_function(checker: Checker, instance: Instance, name: str) -> bool:
+    """Whether a module instance has a function of that name."""
+    match expand(checker.subst.instance(instance), checker.env.modules):
+        case Named(ref, _, _):
+            header = checker.env.modules.get(ref)
+            return header is not None and name in header.functions
+        case Stacked(_, inner):
+            return has_function(checker, inner, name)
+        case Composed():
+            return name == "apply"
+
+
 def module_value(checker: Checker, expr: tree.Expr, scope: Scope) -> ModuleValue | None:
     """The module an expression names, None if it names none. Errors in its dimension arguments are reported."""
     match expr:
@@ -174,9 +186,7 @@ def member(checker: Checker, instance: Instance, name: str, at: At, name_at: At)
             return declared_function(checker, signature, at, known)
         case Stacked(length, inner):
             one = member(checker, inner, name, at, name_at)
-            return Member(
-                one.names, one.params, one.optional, one.result, Repeated(length, one.target), one.signatures
-            )
+            return Member(one.names, one.params, one.optional, one.result, Repeated(length, one.target), one.signatures)
         case Composed(outer, inner):
             return _composed(checker, outer, inner, name, at, name_at)
 
@@ -285,6 +295,7 @@ def _mentions_prefix(signature: Signature) -> bool:
 
 def rename_axes(type_: Type, names: dict[str, str]) -> Type:
     """The type with axis names replaced."""
+
     def shape(value: Shape) -> Shape:
         return Shape(
             tuple(Axis(axis.length, names.get(axis.name, axis.name) if axis.name else None) for axis in value.axes),

@@ -58,9 +58,7 @@ def _binary(checker: Checker, expr: tree.Binary, left: Typed, right: Typed) -> T
     if op == "^":
         return _power(checker, expr, left, right)
     if op == "·":
-        bound = Bound(
-            "·", expr.at, (), {"x": checker.operand("x", left), "w": checker.operand("w", right)}, (), {}
-        )
+        bound = Bound("·", expr.at, (), {"x": checker.operand("x", left), "w": checker.operand("w", right)}, (), {})
         return Prim(expr.at, dot(bound, checker).type, "dot", (left, right), ())
     assert op in _ARITHMETIC, op
     if isinstance(one, Hyper) and isinstance(other, Hyper):
@@ -178,4 +176,3 @@ def _power(checker: Checker, expr: tree.Binary, left: Typed, right: Typed) -> Ty
             return HyperOp(expr.at, base, "^", (left, right))
         case _:
             raise Refused("E2022", f"`^` is not defined for {describe(base)}", at=expr.left.at)
-

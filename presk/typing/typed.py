@@ -272,12 +272,14 @@ class CallSite(msgspec.Struct, frozen=True, array_like=True):
 class TypedFunction(msgspec.Struct, frozen=True, array_like=True):
     """A function whose body was checked.
 
-    `signature` has every type (the inferred ones too, as far as they were found); `theta` is the type of the parameter tree of
+    `signature` has every type (the inferred ones too, as far as they were found), `axes` the names given to its axis
+    parameters; `theta` is the type of the parameter tree of
     a member function, variable 0; `defaults` are the typed defaults, None where a parameter has none. `body` is None where it
     was refused.
     """
 
     signature: Signature
+    axes: tuple[str, ...]
     theta: Type | None
     params: tuple[BoundName, ...]
     defaults: tuple[Typed | None, ...]

@@ -374,9 +374,7 @@ def show_dim(value: Dim) -> str:
 
 def show(value: Type | Instance) -> str:
     """A type or an instance as text, unknowns as `show_dim` shows them."""
-    from_unknown = {
-        name: symbol(name.partition(".")[2] or "_") for name in _symbols(value) if name.startswith("?")
-    }
+    from_unknown = {name: symbol(name.partition(".")[2] or "_") for name in _symbols(value) if name.startswith("?")}
     if not from_unknown:
         return str(value)
     if isinstance(value, Named | Stacked | Composed):

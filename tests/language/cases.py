@@ -1,9 +1,9 @@
 """Reads the cases of this folder's Markdown files, and compares what was expected with what was reported.
 
-A file is a list of cases. A case is a heading with the ids it shows and a title, one or more fenced programs, perhaps a line
-of arguments, and one block of expectations (README.md describes the form for people who add one). The parser is strict: a
-word it does not know, a line number that no program line has, a name of no program, a case without an expectation are all
-`MalformedCase`, since a case that is read wrongly is a test that cannot fail.
+A file is a list of cases. A case is a heading with the ids it shows and a title, one or more fenced programs, perhaps a
+line of arguments, and one block of expectations (README.md describes the form for people who add one). The parser is
+strict: a word it does not know, a line number that no program line has, a name of no program, a case without an
+expectation are all `MalformedCase`, since a case that is read wrongly is a test that cannot fail.
 """
 
 import json
@@ -34,7 +34,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One expected diagnostic: one of `codes`, its primary span beginning in `file` on a line from `first` to `last`."""
+    """One expected diagnostic: one of `codes`, its primary span beginning in `file` between two lines, both meant."""
 
     codes: tuple[str, ...]
     file: str
@@ -207,7 +207,7 @@ def _parse_args(line: str, source: str, at: int) -> tuple[str, ...]:
     match = re.fullmatch(r"args: `([^`]+)`", line)
     if match is None:
         _fail(source, at, "arguments are written args: `--const D=12`")
-    return tuple(_unescape(word, source, at).decode("utf-8") for word in match[1].split())
+    return tuple(_unescape(match[1], source, at).decode("utf-8").split())
 
 
 def _parse_source(fence: str, body: Sequence[str], source: str, at: int) -> SourceFile:
@@ -328,7 +328,7 @@ def _parse_quoted(text: str, source: str, at: int) -> tuple[tuple[str, ...], tup
 
 
 def occurs(wanted: str, text: str) -> bool:
-    """Whether `wanted` occurs in `text` in whole words (`T = 1` is not in `T = 1024`), in NFC, runs of blanks as one."""
+    """Whether `text` has `wanted` in whole words (`T = 1` is not in `T = 1024`), in NFC, runs of blanks as one."""
     wanted, text = (" ".join(unicodedata.normalize("NFC", one).split()) for one in (wanted, text))
     before = r"(?<!\w)" if re.match(r"\w", wanted) else ""
     after = r"(?!\w)" if re.search(r"\w$", wanted) else ""

@@ -1,7 +1,7 @@
 """Runs every case of this folder's Markdown files through the command line, in the process, in a folder of its own.
 
-The store is shared by all cases that one worker runs: it saves the start-up, and it shows that equal file names in other
-folders are never confused.
+The store is shared by all cases that one worker runs: it saves the start-up, and it shows that equal file names in
+other folders are never confused.
 """
 
 import json
@@ -17,7 +17,8 @@ from presk.cli.app import run
 from .cases import Case, compare, occurs, parse_file, read_reported, without_spans
 
 FOLDER: Final = Path(__file__).parent
-CASES: Final = tuple(case for path in sorted(FOLDER.glob("*.md")) if path.name != "README.md" for case in parse_file(path))
+THEMES: Final = tuple(path for path in sorted(FOLDER.glob("*.md")) if path.name != "README.md")
+CASES: Final = tuple(case for path in THEMES for case in parse_file(path))
 
 
 class Runner:
@@ -87,3 +88,19 @@ def test_case(case: Case, presk: Runner, tmp_path: Path) -> None:
             assert _tree(presk, tmp_path / other, main.name, contents[other]) == tree, f"{other} has another tree"
         for other in case.ast_differ:
             assert _tree(presk, tmp_path / other, main.name, contents[other]) != tree, f"{other} has the same tree"
+
+
+def test_spans_count_characters_and_bytes(presk: Runner, tmp_path: Path) -> None:
+    """O72: lines and columns from 1, columns in characters, offsets in bytes; the file as the user spelled it."""
+    before = "const θŷ = 3\nfn f(ŷ : ℝ[θŷ]) -> ℝ[θŷ] = ŷ · "
+    (tmp_path / "main.psk").write_text(before + "wörld\n", encoding="utf-8")
+    code, out, _ = presk(tmp_path, ["check", "./main.psk", "--message-format", "json"])
+    (line,) = out.decode("utf-8").splitlines()
+    value = json.loads(line)
+    column, offset = len(before.split("\n")[1]) + 1, len(before.encode("utf-8"))
+    assert (code, value["code"], value["severity"], value["file"]) == (1, "E2002", "error", "./main.psk")
+    assert value["span"] == {
+        "start": {"line": 2, "column": column, "offset": offset},
+        "end": {"line": 2, "column": column + 5, "offset": offset + 6},
+    }
+    assert [label["span"] for label in value["labels"] if label["primary"]] in ([], [value["span"]])

@@ -40,6 +40,8 @@ PARTS: Final = (
     Part("presk.prims", ("presk.types", "presk.diagnostics")),
     Part("presk.elab", ("presk.syntax", "presk.types", "presk.cache")),
     Part("presk.typing", ("presk.elab", "presk.prims")),
+    Part("presk.check", ("presk.typing",)),
+    Part("presk.stages", ("presk.typing",)),
     Part("presk.core", ("presk.typing", "presk.prims")),
     Part("presk.ad", ("presk.core",)),
     Part("presk.exact", ("presk.core",)),
@@ -50,7 +52,7 @@ PARTS: Final = (
     Part("presk.export", ("presk.ad", "presk.exact", "presk.kernels")),
     Part("presk.experiment", ("presk.train", "presk.serve", "presk.export")),
     Part("presk.daemon.protocol"),
-    Part("presk.cli", ("presk.experiment", "presk.daemon.protocol")),
+    Part("presk.cli", ("presk.check", "presk.stages", "presk.experiment", "presk.daemon.protocol")),
     Part("presk.daemon", ("presk.cli",)),
     # The thin client: sockets and the protocol. With --no-daemon it runs the application, which is heavy, in its process.
     Part("presk.cli.client", ("presk.daemon.protocol",), deferred=("presk.cli", "presk.daemon")),

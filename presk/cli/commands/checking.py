@@ -1,0 +1,93 @@
+"""`presk check`: everything static."""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from presk.cli.commands import programs
+from presk.cli.exits import Exit
+from presk.cli.request import Request
+from presk.check import Checked
+from presk.elab import dump
+
+
+class MessageFormat(StrEnum):
+    """How diagnostics are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+ConstOption = Annotated[
+    list[str] | None, typer.Option("--const", metavar="NAME=N", help="Replace a constant of the main file.")
+]
+
+
+def check_command(
+    context: typer.Context,
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Programs to check.")],
+    const: ConstOption = None,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Print what each program declares, with its training record.")
+    ] = False,
+    message_format: Annotated[
+        MessageFormat, typer.Option("--message-format", help="Diagnostics as text, or as one JSON object per line.")
+    ] = MessageFormat.TEXT,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Print to standard error which stages ran and which were reused.")
+    ] = False,
+) -> None:
+    """Check programs: syntax, names, dimensions, shapes, modules, configuration."""
+    request = context.ensure_object(Request)
+    overrides = programs.overrides_of(request, const or [])
+    found = []
+    with request.engine.request() as log:
+        for file in files:
+            one = programs.checked(request, file, overrides)
+            found.append(one)
+            if message_format is MessageFormat.JSON:
+                request.print(programs.as_json(one), end="")
+                continue
+            text = programs.as_text(request, one)
+            if text:
+                request.print(text, end="")
+            if summary:
+                request.print(_summary(one, file), end="")
+    if message_format is MessageFormat.TEXT and any(one.diagnostics for one in found):
+        request.print(programs.last_line(request, found))
+    if stats:
+        request.complain(log.table(), end="")
+    if any(one.failed for one in found):
+        raise typer.Exit(Exit.FAILED)
+
+
+def _summary(found: Checked, shown: str) -> str:
+    """What a program declares, a line, and its resolved configuration blocks."""
+    counts: dict[str, int] = {}
+    for state in found.program.states.values():
+        if state.name == found.program.main:
+            for chunk in state.loaded.parsed.file.declarations:
+                word = type(chunk.declaration).__name__
+                counts[word] = counts.get(word, 0) + 1
+    parts = [
+        f"{number} {one if number == 1 else many}"
+        for word, one, many in _WORDS
+        if (number := counts.get(word, 0))
+    ]
+    text = f"{shown}: {', '.join(parts) or 'nothing declared'}\n"
+    blocks = dump.summary(found.program)
+    return f"{text}\n{blocks}\n" if blocks else text
+
+
+_WORDS: Final = (
+    ("Import", "import", "imports"),
+    ("Const", "constant", "constants"),
+    ("DimDecl", "dimension", "dimensions"),
+    ("TypeAlias", "type", "types"),
+    ("Module", "module", "modules"),
+    ("Model", "model", "models"),
+    ("Fn", "function", "functions"),
+    ("StaticAssert", "assertion", "assertions"),
+    ("Block", "block", "blocks"),
+)

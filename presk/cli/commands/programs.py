@@ -1,0 +1,128 @@
+"""What commands on programs share: reading a file of the command line, overrides, printing diagnostics."""
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from presk.check import Checked, check
+from presk.cli.exits import Exit
+from presk.cli.request import Request
+from presk.diagnostics.render_json import render_json
+from presk.diagnostics.render_text import TextOptions, render_text, summary
+from presk.diagnostics.sources import Sources
+from presk.diagnostics.suggest import closest
+from presk.diagnostics.value import Diagnostic
+from presk.elab.files import FolderReader
+from unicodedata import normalize
+from presk.types.dim import Dim, constant
+
+MAX_DIGITS = 10_000
+
+
+def usage(request: Request, code: str, message: str, mend: str | None = None) -> typer.Exit:
+    """Complains about the command line and gives the exit to raise."""
+    request.complain(f"error[{code}]: {message}")
+    if mend is not None:
+        request.complain(f"  = help: {mend}")
+    return typer.Exit(Exit.USAGE)
+
+
+def overrides_of(request: Request, given: Sequence[str]) -> dict[str, Dim]:
+    """`--const NAME=N` as values; E9003 for anything that is not a name and a natural number."""
+    values: dict[str, Dim] = {}
+    for text in given:
+        name, equals, number = text.partition("=")
+        if not equals or not name.strip():
+            raise usage(request, "E9003", f"`--const {text}` is not of the form NAME=N")
+        digits = number.strip()
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > MAX_DIGITS:
+            raise usage(request, "E9003", f"`--const {text}`: `{number}` is not a natural number")
+        values[normalize("NFC", name.strip())] = constant(int(digits) if len(digits) < 4000 else _large(digits))
+    return values
+
+
+def _large(digits: str) -> int:
+    """A number of more digits than `int` reads at once."""
+    value = 0
+    for start in range(0, len(digits), 4000):
+        part = digits[start : start + 4000]
+        value = value * 10 ** len(part) + int(part)
+    return value
+
+
+def reader_of(request: Request, given: str) -> FolderReader:
+    """The reader for a program of the command line; E9002 if there is no such file."""
+    path = request.path(given)
+    problem = _problem(path)
+    if problem is not None:
+        mend = None
+        if problem == "there is no such file":
+            mend = _near(path, given)
+        raise usage(request, "E9002", f"`{given}` cannot be read: {problem}", mend)
+    return FolderReader(path)
+
+
+def _problem(path: Path) -> str | None:
+    try:
+        if not path.exists():
+            return "there is no such file"
+        if path.is_dir():
+            return "it is a folder"
+        return None if os.access(path, os.R_OK) else "it may not be read"
+    except (OSError, ValueError) as error:
+        return "its name is too long" if getattr(error, "errno", None) == errno.ENAMETOOLONG else "its name is not a file name"
+
+
+def _near(path: Path, given: str) -> str | None:
+    try:
+        names = [entry.name for entry in os.scandir(path.parent)]
+    except OSError:
+        return None
+    near = closest(path.name, names)
+    return None if near is None else f"did you mean `{os.path.join(os.path.dirname(given), near)}`?"
+
+
+def checked(request: Request, given: str, overrides: dict[str, Dim]) -> Checked:
+    """Checks a program of the command line; E9002 and E9003 leave with 2."""
+    reader = reader_of(request, given)
+    found = check(request.engine, reader, reader.main, given, overrides)
+    if isinstance(found, str):
+        raise usage(request, "E9002", f"`{given}` cannot be read: {found}")
+    if found.program.unknown_overrides:
+        name = found.program.unknown_overrides[0]
+        names = [one.name for one in found.program.states[found.program.main].names.declared.values()]
+        near = closest(name, names)
+        raise usage(
+            request,
+            "E9003",
+            f"`{given}` declares no constant `{name}`",
+            f"did you mean `{near}`?" if near is not None else "`--const` replaces constants of the main file",
+        )
+    return found
+
+
+def as_text(request: Request, found: Checked) -> str:
+    """The diagnostics for people; empty if there are none."""
+    return diagnostics_text(request, found.diagnostics, found.sources)
+
+
+def diagnostics_text(request: Request, diagnostics: Sequence[Diagnostic], sources: Sources) -> str:
+    """Diagnostics for people, as wide as the terminal; empty if there are none."""
+    if not diagnostics:
+        return ""
+    width = max(60, request.terminal.columns) if request.terminal.is_terminal else 140
+    return render_text(diagnostics, sources, TextOptions(request.color, width))
+
+
+def as_json(found: Checked) -> str:
+    """The diagnostics as JSON lines."""
+    return render_json(found.diagnostics, found.sources)
+
+
+def last_line(request: Request, found: Sequence[Checked]) -> str:
+    """The line that sums up: how many errors and warnings, or that all is well."""
+    every = [one for result in found for one in result.diagnostics]
+    return summary(every, color=request.color)

@@ -1,0 +1,123 @@
+"""The names that a file declares: one table, in which every name stands once (E1012)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from presk.diagnostics.report import Reporter
+from presk.diagnostics.value import Diagnostic, Place, located
+from presk.elab.files import LoadedFile
+from presk.syntax import tree
+from presk.syntax.tokens import NAME, Chunk
+
+Named = tree.Import | tree.Const | tree.DimDecl | tree.TypeAlias | tree.Model | tree.Module | tree.Fn
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A declaration by its name; `index` is its position in the file."""
+
+    name: str
+    index: int
+    key: str
+    node: Named
+
+    @property
+    def what(self) -> str:
+        """What kind of thing it declares, for messages."""
+        match self.node:
+            case tree.Import():
+                return "an imported file"
+            case tree.Const():
+                return "a constant"
+            case tree.DimDecl():
+                return "a dimension"
+            case tree.TypeAlias():
+                return "a type alias"
+            case tree.Model() | tree.Module():
+                return "a module"
+            case tree.Fn():
+                return "a function"
+
+    def place(self, file: str) -> Place:
+        """The name in its declaration."""
+        at = _name_at(self.node)
+        return Place(at, at, self.key, file)
+
+
+@dataclass(frozen=True, slots=True)
+class FileNames:
+    """The names of a file.
+
+    `unparsed` are names whose declaration did not parse: what they are is not known, using one is no further error.
+    `members` are, by module, the names of members that did not parse. `repeated` are the keys of declarations whose name
+    stands already.
+    """
+
+    declared: Mapping[str, Declared]
+    unparsed: frozenset[str]
+    members: Mapping[str, tuple[str, ...]]
+    repeated: frozenset[str]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def file_names(file: LoadedFile) -> FileNames:
+    """The table of a file's names."""
+    declared: dict[str, Declared] = {}
+    repeated: set[str] = set()
+    diagnostics: list[Diagnostic] = []
+    for index, chunk in enumerate(file.parsed.file.declarations):
+        node = chunk.declaration
+        if isinstance(node, tree.StaticAssert | tree.Effect | tree.Block):
+            continue
+        name = node.alias if isinstance(node, tree.Import) else node.name
+        first = declared.get(name)
+        if first is None:
+            declared[name] = Declared(name, index, chunk.key, node)
+            continue
+        repeated.add(chunk.key)
+        reporter = Reporter()
+        at = _name_at(node)
+        reporter.report(
+            "E1012",
+            (at, at),
+            f"the name `{name}` is declared twice",
+            text="again here",
+            labels=[(first.place(file.name), f"first here, as {first.what}")],
+        )
+        diagnostics.extend(located(one, file=file.name, chunk=chunk.key) for one in reporter.diagnostics())
+    unparsed: set[str] = set()
+    members: dict[str, list[str]] = {}
+    for failed in file.unparsed():
+        module, separator, _ = failed.key.partition("/")
+        if separator:
+            members.setdefault(module.removeprefix("module "), []).extend(_names_in(failed))
+        else:
+            unparsed.update(_names_in(failed))
+    return FileNames(
+        declared,
+        frozenset(unparsed.difference(declared)),
+        {name: tuple(found) for name, found in members.items()},
+        frozenset(repeated),
+        tuple(diagnostics),
+    )
+
+
+def _name_at(node: Named) -> int:
+    return node.alias_at if isinstance(node, tree.Import) else node.name_at
+
+
+def _names_in(chunk: Chunk) -> Iterator[str]:
+    """The names that a chunk without a tree would declare, as far as its tokens tell."""
+    tokens = chunk.tokens
+    first = tokens[0].kind if tokens else ""
+    if first == "import":
+        start = next((i + 1 for i, token in enumerate(tokens) if token.kind == "as"), len(tokens))
+        yield from (token.text for token in tokens[start : start + 1] if token.kind == NAME)
+    elif first in ("param", "use"):
+        for token in tokens[1:]:
+            if token.kind == NAME:
+                yield token.text
+            elif token.kind != ",":
+                return
+    else:
+        yield from (token.text for token in tokens[1:2] if token.kind == NAME)

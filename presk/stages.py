@@ -1,0 +1,49 @@
+"""Every stage of the compiler, in the order of the pipeline, and the codecs of inputs that are given from outside.
+
+What walks over all stages (`presk cache verify`, the tests of keys) reads this table.
+"""
+
+from typing import Any, Final
+
+from presk.cache.codec import Codec
+from presk.cache.stage import Stage
+from presk.elab import codecs, stages
+from presk.elab.parsing import CHUNK_TOKENS, FILE_TOKENS, PARSE_CHUNK, PARSE_FILE
+from presk.elab.tokenizing import TOKENS
+from presk.typing.stage import TYPING
+
+STAGES: Final[tuple[Stage[Any], ...]] = (
+    TOKENS,
+    PARSE_CHUNK,
+    PARSE_FILE,
+    stages.CONSTANT,
+    stages.DIMENSION,
+    stages.ALIAS,
+    stages.HEADER,
+    stages.MODEL,
+    stages.SIGNATURE,
+    TYPING,
+    stages.ASSERTION,
+    stages.OPTIMIZER,
+    stages.TRAINING,
+    stages.SERVE,
+)
+
+CODECS: Final[tuple[Codec[Any], ...]] = (
+    CHUNK_TOKENS,
+    FILE_TOKENS,
+    codecs.ELABORATED,
+    codecs.OVERRIDE,
+    codecs.HEADER,
+    codecs.CONST,
+    codecs.DIMENSION,
+    codecs.ALIAS,
+    codecs.MODEL,
+    codecs.ASSERTION,
+    codecs.OUTLINE,
+    codecs.FUNCTION,
+    codecs.BLOCK,
+    codecs.MARK,
+    stages.SOURCES,
+    stages.DATA_HEAD,
+)

@@ -1,0 +1,51 @@
+"""Every code's example reports the code, and its mended version reports nothing."""
+
+import io
+import json
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from presk.cli.app import run
+from presk.diagnostics.code import Code, Example
+from presk.diagnostics.codes import CODES
+
+CHECKED: Final = [row for row in CODES.values() if row.example is not None]
+MENDED: Final = [row for row in CODES.values() if row.mended is not None]
+
+# Exit codes: a program with errors, a program with warnings at most, a wrong command line.
+PROGRAM, FINE, COMMAND = 1, 0, 2
+
+
+def check(example: Example, folder: Path) -> tuple[int, list[str]]:
+    """The exit code of `presk check` on an example, and the codes that it reports, in order."""
+    place = folder / "program"
+    for name, content in example.files.items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    out, err = io.BytesIO(), io.BytesIO()
+    status = run(
+        ["check", *example.args, "--message-format", "json"],
+        cwd=place,
+        env={"PRESK_CACHE": str(folder / "cache")},
+        stdout=out,
+        stderr=err,
+    )
+    assert err.getvalue() == b""
+    return status, [json.loads(line)["code"] for line in out.getvalue().decode().splitlines()]
+
+
+@pytest.mark.parametrize("row", CHECKED, ids=lambda row: row.code)
+def test_the_example_reports_the_code(row: Code, tmp_path: Path) -> None:
+    assert row.example is not None
+    status, codes = check(row.example, tmp_path)
+    assert row.code in codes
+    assert status == (FINE if row.code.startswith("W") else COMMAND if row.code.startswith("E9") else PROGRAM)
+
+
+@pytest.mark.parametrize("row", MENDED, ids=lambda row: row.code)
+def test_the_mended_example_reports_nothing(row: Code, tmp_path: Path) -> None:
+    assert row.mended is not None
+    assert check(row.mended, tmp_path) == (FINE, [])
