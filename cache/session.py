@@ -34,7 +34,7 @@ class Session:
         self._temporaries: Final = os.path.join(root, TEMPORARY)
         self._files: Final = files
         self._descriptor: int | None = None
-        self._token = ""
+        self.token = ""
         self._made = 0
         self._pins: dict[Digest, int] = {}
         self._unwritten: list[Digest] = []
@@ -44,7 +44,7 @@ class Session:
         """A new path for a temporary file; ``OSError`` where the folder cannot be written."""
         self._open()
         self._made += 1
-        return f"{self._temporaries}/{self._token}-{self._made}"
+        return f"{self._temporaries}/{self.token}-{self._made}"
 
     def pin(self, digest: Digest) -> None:
         """Keeps a value from eviction until as many ``unpin`` follow."""
@@ -82,9 +82,9 @@ class Session:
     def sweep(self) -> frozenset[Digest]:
         """Removes what dead sessions left and returns what living ones pin, this one's included."""
         pinned = set(self._pins)
-        alive = {self._token}
+        alive = {self.token}
         for entry in self._listing(self._live):
-            if entry.name != self._token:
+            if entry.name != self.token:
                 theirs = self._inspect(entry.path)
                 if theirs is not None:
                     alive.add(entry.name)
@@ -97,12 +97,12 @@ class Session:
     def close(self) -> None:
         """Ends the session."""
         if self._descriptor is not None:
-            self._remove(os.path.join(self._live, self._token))
+            self._remove(os.path.join(self._live, self.token))
             os.close(self._descriptor)
             self._descriptor = None
         self._pins.clear()
         self._unwritten.clear()
-        self._token = ""
+        self.token = ""
         self._written = 0
 
     def _open(self) -> None:
@@ -116,7 +116,7 @@ class Session:
             descriptor = os.open(path, _OPEN | os.O_CREAT | os.O_EXCL, FILE_MODE)
             # A sweeper may lock the new file first and remove it as dead; then another token is taken.
             if _locked(descriptor) and _is_at(descriptor, path):
-                self._descriptor, self._token = descriptor, token
+                self._descriptor, self.token = descriptor, token
                 return
             os.close(descriptor)
 

@@ -11,6 +11,11 @@ module Linear{In Out : dim} {
 }
 """
 
+# Thirty dimensions that are 0 or 1, and a sum of factors for them: powers of 5 modulo a prime, which have no pattern.
+_NUMBERS: Final = range(1, 31)
+_SWITCHES: Final = "".join(f"dim A{number} <= 1\n" for number in _NUMBERS)
+_SUM: Final = " + ".join(f"{pow(5, number + 2, 1009)}*A{number}" for number in _NUMBERS)
+
 
 def _with_linear(text: str) -> Example:
     """A program below the module `Linear`."""
@@ -374,14 +379,19 @@ ELABORATION: Final = (
             Assertions are decided by a procedure that is complete for linear arithmetic, with a budget of steps. This one
             used up the budget. It is an error rather than a silent pass.
 
-            That takes many dimensions with large, unrelated factors in one assertion; the example hides a knapsack
-            problem in one.
+            That takes many dimensions with unrelated factors in one question. The example hides a knapsack problem: whether
+            some of the factors add up to a given number.
         """),
         paragraphs("""
             Split the assertion into smaller ones, or give some of the dimensions constant values.
         """),
-        None,
-        None,
+        program(f"{_SWITCHES}dim A0 <= {_SUM} - 7000\n\nstatic assert A0 < {_SUM} - 7000\n"),
+        program("""
+            dim A1 <= 1
+            dim A0 <= 125*A1
+
+            static assert A0 <= 125
+        """),
     ),
     Code(
         "E1018",

@@ -49,6 +49,7 @@ from presk.types.type import (
     Tuple,
     Type,
     instantiate,
+    map_instance,
 )
 
 ALGORITHMS: Final = ("adamw",)
@@ -636,8 +637,13 @@ def _training_record(
         for name in ("data", "epochs", "checkpoint", "parallel", "precision")
         if name in read.values
     }
+    known: dict[str, Dim] = {}  # the model's own symbols, where the objective's are known
+    for name, form in found.values.items():
+        solution = solve(form, values[name]) if name in values else None
+        if solution is not None:
+            known[solution[0]] = solution[1]
     return TrainingRecord(
-        model,
+        map_instance(model, lambda dim: dim.substitute(known)),
         objective.name,
         found.key,
         instantiate(found.batch.type, values),

@@ -12,7 +12,6 @@ import msgspec
 
 from presk.diagnostics.report import Reporter
 from presk.elab.entities import Env
-from presk.elab.records import DataInfo
 from presk.elab.scope import Scope
 from presk.elab.types import elaborate_type
 from presk.syntax import tree

@@ -6,9 +6,9 @@ signatures mention, every leaf with its path.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
-from gmpy2 import mpz
+import msgspec
 
 from presk.elab.entities import (
     AliasEntity,
@@ -25,8 +25,8 @@ from presk.elab.records import OptimizerRecord, ServeRecord, TrainingRecord
 from presk.elab.sight import FileState
 from presk.syntax import tree
 from presk.types.claim import Claim
-from presk.types.dim import ONE, Dim, constant
-from presk.types.trees import Leaf, leaf_count, leaves
+from presk.types.dim import ONE, ZERO, NonLinear, symbol
+from presk.types.trees import leaf_count, leaves
 from presk.types.type import (
     Function,
     Instance,
@@ -172,7 +172,7 @@ def _instances(state: FileState) -> list[Instance]:
     for entity in (each.value.entity for each in state.entities.values()):
         match entity:
             case ModuleHeader(ref=ref, dims=(), hidden=hidden):
-                found[Named(ref, (), tuple((name, _symbol(name)) for name in hidden))] = None
+                found[Named(ref, (), tuple((name, symbol(name)) for name in hidden))] = None
             case AliasEntity(type=type_) if type_ is not None:
                 found.update(dict.fromkeys(_in_type(type_)))
             case _:
@@ -185,10 +185,6 @@ def _instances(state: FileState) -> list[Instance]:
             if signature.result is not None:
                 found.update(dict.fromkeys(_in_type(signature.result)))
     return list(found)
-
-
-def _symbol(name: str) -> Dim:
-    return Dim(constant(0).constant, ((name, ONE.constant),))
 
 
 def _in_type(type_: Type) -> Iterator[Instance]:
@@ -218,29 +214,106 @@ def _tree(instance: Instance, headers: Headers) -> Iterator[str]:
 
 
 def parameter_count(instance: Instance, headers: Headers) -> str | None:
-    """How many real numbers a tree holds, with a comma at every thousand; None where a length is symbolic."""
-    total = mpz(0)
+    """How many real numbers a tree holds: a number with a comma at every thousand, or a linear form; None if it is neither."""
+    total = ZERO
     for leaf in leaves(instance, headers):
-        size = _size(leaf)
-        if size is None:
+        size = ONE
+        try:
+            for axis in leaf.type.shape.axes:
+                size = size * axis.length
+        except NonLinear:
             return None
-        total += size
-    return _grouped(str(total))
-
-
-def _size(leaf: Leaf[Any]) -> mpz | None:
-    size = mpz(1)
-    for axis in leaf.type.shape.axes:
-        if axis.length.natural() is None:
-            return None
-        size *= axis.length.constant.numerator
-    return size
+        total = total + size
+    return _grouped(str(total)) if total.is_constant() else str(total)
 
 
 def _grouped(digits: str) -> str:
     front = len(digits) % 3
     parts = [digits[:front]] if front else []
     return ",".join([*parts, *(digits[i : i + 3] for i in range(front, len(digits), 3))])
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def dump_json(program: Program) -> str:
+    """The elaborated program as one JSON object; dimensions, types and numbers are texts, as `dump_program` writes them."""
+    files = [_file_json(state, program.headers) for state in program.states.values()]
+    return msgspec.json.format(msgspec.json.encode({"files": files}), indent=2).decode() + "\n"
+
+
+def _file_json(state: FileState, headers: Headers) -> dict[str, object]:
+    constants: dict[str, str] = {}
+    dimensions: dict[str, list[str]] = {}
+    types: dict[str, str] = {}
+    modules: list[dict[str, object]] = []
+    for name, found in state.entities.items():
+        match found.value.entity:
+            case ConstEntity(value=value) if value is not None:
+                constants[name] = str(value)
+            case DimEntity(facts=facts):
+                dimensions[name] = [str(claim) for claim in facts]
+            case AliasEntity(type=type_) if type_ is not None:
+                types[name] = str(type_)
+            case ModuleHeader() as header:
+                modules.append(_module_json(state, header))
+            case _:
+                pass
+    functions = [
+        _signature_json(entity)
+        for (module, _), found in state.signatures.items()
+        if module is None and isinstance(entity := found.value.entity, Signature)
+    ]
+    trees = [
+        {
+            "module": str(instance),
+            "leaves": [{"path": leaf.path, "type": str(leaf.type)} for leaf in leaves(instance, headers)],
+        }
+        for instance in _instances(state)
+        if leaf_count(instance, headers) <= MAX_LEAVES
+    ]
+    return {
+        "file": state.name,
+        "constants": constants,
+        "dimensions": dimensions,
+        "types": types,
+        "modules": modules,
+        "functions": functions,
+        "trees": trees,
+    }
+
+
+def _module_json(state: FileState, header: ModuleHeader) -> dict[str, object]:
+    fields: list[dict[str, str]] = []
+    for field in header.fields:
+        if isinstance(field, ParamField):
+            fields.append({"param": field.name, "type": str(field.type), "init": init_text(field.init)})
+        else:
+            fields.append({"use": field.name, "module": str(field.instance)})
+    signatures = (state.signatures.get((header.ref.name, name)) for name in header.functions)
+    entities = (None if found is None else found.value.entity for found in signatures)
+    return {
+        "name": header.ref.name,
+        "dims": list(header.dims),
+        "file_dims": list(header.hidden),
+        "fields": fields,
+        "functions": [_signature_json(entity) for entity in entities if isinstance(entity, Signature)],
+        "model": None if header.model is None else str(header.model),
+    }
+
+
+def _signature_json(signature: Signature) -> dict[str, object]:
+    return {
+        "name": signature.name,
+        "dims": list(signature.dims),
+        "facts": [str(claim) for claim in signature.facts],
+        "params": [
+            {"name": param.name, "type": None if param.type is None else str(param.type), "axis": param.axis}
+            for param in signature.params
+        ],
+        "result": None if signature.result is None else str(signature.result),
+        "uses": list(signature.uses),
+    }
 
 
 # --- records ----------------------------------------------------------------------------------------------------------

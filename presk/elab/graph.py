@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from presk.diagnostics.value import Diagnostic, Label, Place
-from presk.elab.names import Declared
 from presk.elab.cycles import MAX_LABELS, shown_cycle
+from presk.elab.names import Declared
 from presk.elab.scope import path_of
 from presk.syntax import tree
 

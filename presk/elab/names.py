@@ -50,13 +50,15 @@ class FileNames:
 
     `unparsed` are names whose declaration did not parse: what they are is not known, using one is no further error.
     `members` are, by module, the names of members that did not parse. `repeated` are the keys of declarations whose name
-    stands already.
+    stands already. `lost_import` says that an import did not parse far enough for its alias to be known: then an unknown
+    alias is no further error.
     """
 
     declared: Mapping[str, Declared]
     unparsed: frozenset[str]
     members: Mapping[str, tuple[str, ...]]
     repeated: frozenset[str]
+    lost_import: bool
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -87,17 +89,21 @@ def file_names(file: LoadedFile) -> FileNames:
         diagnostics.extend(located(one, file=file.name, chunk=chunk.key) for one in reporter.diagnostics())
     unparsed: set[str] = set()
     members: dict[str, list[str]] = {}
+    lost_import = False
     for failed in file.unparsed():
         module, separator, _ = failed.key.partition("/")
         if separator:
             members.setdefault(module.removeprefix("module "), []).extend(_names_in(failed))
         else:
-            unparsed.update(_names_in(failed))
+            names = tuple(_names_in(failed))
+            unparsed.update(names)
+            lost_import = lost_import or (not names and failed.tokens[0].kind == "import")
     return FileNames(
         declared,
         frozenset(unparsed.difference(declared)),
         {name: tuple(found) for name, found in members.items()},
         frozenset(repeated),
+        lost_import,
         tuple(diagnostics),
     )
 

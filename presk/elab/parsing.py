@@ -24,7 +24,8 @@ class ChunkTokens(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ParsedFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file's tree with its syntax errors (the file's name left empty in their places) and the keys of the chunks that gave no tree."""
+    """A file's tree with its syntax errors, the file's name left empty in their places, and the keys of the chunks that
+    gave no tree."""
 
     file: SourceFile
     diagnostics: tuple[Diagnostic, ...]

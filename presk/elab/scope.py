@@ -11,6 +11,7 @@ alias or as `m.T`, its symbol is spelled `dim T` there, so that the two are neve
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+
 import msgspec
 
 from presk.diagnostics.report import Reporter

@@ -166,6 +166,8 @@ class Sight:
         alias, _, name = path.partition(".")
         target = state.imports.get(alias)
         if target is None:
+            if state.names.lost_import and alias not in state.names.declared:
+                entries[f"{BROKEN}{alias}"] = self._mark
             return
         declared = target.names.declared.get(name)
         if declared is None or isinstance(declared.node, tree.Import):

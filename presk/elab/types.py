@@ -42,7 +42,7 @@ def elaborate_type(
     """The type, None after a report.
 
     `module_typed` allows a module as the type itself (a parameter `net : MLP{D, 4*D}`, an alias); `prefix` allows `...`.
-    Errors: E1001, E1009, E1010, E1014, E1015, E1021, E1025 and those of `dimension`.
+    Errors: E1001, E1009, E1010, E1014, E1015, E1021, E0007 and those of `dimension`.
     """
     match type_:
         case tree.RealType(axes=axes):
@@ -69,7 +69,7 @@ def elaborate_type(
 
 
 def _tuple(items: tuple[Type, ...], at: tree.At, reporter: Reporter) -> Type | None:
-    """The tuple type; E1025 beyond the limits, which only aliases of tuples of aliases (of tuples …) can reach."""
+    """The tuple type; E0007 beyond the limits, which only aliases of tuples of aliases (of tuples …) can reach."""
     parts = 0
     pending = [(item, 1) for item in items]
     while pending:
@@ -77,7 +77,7 @@ def _tuple(items: tuple[Type, ...], at: tree.At, reporter: Reporter) -> Type | N
         parts += 1
         if parts > MAX_PARTS or depth > MAX_DEPTH:
             reporter.report(
-                "E1025",
+                "E0007",
                 at,
                 "this type is too large",
                 text=f"more than {MAX_PARTS} parts" if parts > MAX_PARTS else f"nested more than {MAX_DEPTH} deep",

@@ -147,6 +147,9 @@ def _function_call(
     known = _stated_dims(checker, signature, dims, expr.callee.at, scope) if dims is not None else {}
     one = declared_function(checker, signature, expr.callee.at, known, names)
     args = _bind(checker, expr, one, signature.qualified, scope)
+    if args is None:
+        return Wrong(expr.at, WRONG)
+    checker.distinct_type(one.result)
     return Call(expr.at, one.result, one.target, None, args)
 
 
@@ -176,6 +179,7 @@ def _axis_arguments(expr: tree.Call, signature: Signature) -> dict[str, str]:
         raise Refused(
             "E2004",
             f"`{signature.qualified}` takes {_count(len(signature.axes), '`axis` argument')}, and {_given(len(given))}",
+            notes=(f"its axis parameters: {', '.join(f'`{name}`' for name in signature.axes) or 'none'}",),
         )
     return {name: argument.name for name, argument in zip(signature.axes, given, strict=True)}
 
@@ -199,8 +203,11 @@ def _member_call(checker: Checker, expr: tree.Call, one: Member, module: ModuleV
                 mend=f"pass it first: `θ : {show(wanted)}`",
             )
         parameters = expressions.infer(checker, first.value, scope)
-        checker.require(parameters.type, wanted, parameters.at, "the parameter tree")
+        agrees = checker.require(parameters.type, wanted, parameters.at, "the parameter tree")
     args = _bind(checker, expr, one, one.signatures[0].qualified, scope, arguments)
+    if args is None or not agrees:
+        return Wrong(expr.at, WRONG)
+    checker.distinct_type(one.result)
     if isinstance(module.instance, Stacked) and args and args[0] is not None:
         _same_through_stack(checker, one, args[0].type)
     return Call(expr.at, one.result, one.target, parameters, args)
@@ -316,8 +323,9 @@ def _bind(
     name: str,
     scope: Scope,
     arguments: Sequence[tree.Argument] | None = None,
-) -> tuple[Typed | None, ...]:
-    """The typed arguments of a call of a declared function, in the order of its parameters."""
+) -> tuple[Typed | None, ...] | None:
+    """The typed arguments of a call of a declared function, in the order of its parameters; None if one was refused: what the
+    call gives is then anybody's guess, and no further error."""
     given = expr.arguments if arguments is None else arguments
     for argument in given:
         if isinstance(argument, tree.NamedAxis):
@@ -332,22 +340,25 @@ def _bind(
     except Refused:
         _infer_arguments(checker, expr, scope)
         raise
-    typed: dict[str, Typed] = {}
+    typed: dict[str, Typed | None] = {}
     for parameter, argument in _as_written(places):
         wanted = one.params[one.names.index(parameter)]
         typed[parameter] = _argument(checker, argument.value, wanted, name, parameter, one, scope)
+    if None in typed.values():
+        return None
     return tuple(typed.get(parameter) for parameter in one.names)
 
 
 def _argument(
     checker: Checker, expr: tree.Expr, wanted: Type | None, callee: str, parameter: str, one: Member, scope: Scope
-) -> Typed:
+) -> Typed | None:
+    """The typed argument; None where it is refused."""
     if isinstance(wanted, ModuleType):
         module = module_value(checker, expr, scope)
         if module is None:
             value = expressions.infer(checker, expr, scope)
             if checker.wrong(value.type):
-                return Wrong(expr.at, WRONG)
+                return None
             raise Refused(
                 "E2001",
                 f"`{parameter}` of `{callee}` is a module, and this is {describe(checker.subst.type(value.type))}",
@@ -381,7 +392,8 @@ def _argument(
     if signature is not None:
         place = Place(signature.header[0], signature.header[1], signature.chunk, signature.file)
         label = (place, f"`{parameter}` is declared here")
-    checker.require(value.type, wanted, value.at, f"argument `{parameter}` of `{callee}`", label=label)
+    if not checker.require(value.type, wanted, value.at, f"argument `{parameter}` of `{callee}`", label=label):
+        return None
     checker.keep_prefix_names(one.target, value.type, wanted)
     return value
 
@@ -487,8 +499,12 @@ def _applied(checker: Checker, expr: tree.Call, function: Typed, args: tuple[Typ
         raise Refused("E2027", f"this is {describe(checker.subst.type(type_))}, not a function", at=expr.callee.at)
     if len(args) != len(type_.params):
         raise Refused("E2004", f"this function takes {_count(len(type_.params), 'argument')}, and {_given(len(args))}")
-    for value, wanted in zip(args, type_.params, strict=True):
+    agree = [
         checker.require(value.type, wanted, value.at, "the argument")
+        for value, wanted in zip(args, type_.params, strict=True)
+    ]
+    if not all(agree):
+        return Wrong(expr.at, WRONG)
     return ApplyValue(expr.at, type_.result, function, args)
 
 

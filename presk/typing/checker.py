@@ -18,7 +18,20 @@ from presk.syntax.tree import At
 from presk.types.claim import Claim, Proved, Refuted
 from presk.types.decide import Decider
 from presk.types.dim import Dim, symbol
-from presk.types.type import Hyper, Index, Instance, Mask, ModuleRef, Named, Real, Shape, Type, TypeVar, map_instance
+from presk.types.type import (
+    Hyper,
+    Index,
+    Instance,
+    Mask,
+    ModuleRef,
+    Named,
+    Real,
+    Shape,
+    Tuple,
+    Type,
+    TypeVar,
+    map_instance,
+)
 from presk.typing.broadcast import broadcast
 from presk.typing.typed import CallSite, Direct, FunctionRef, Hole, HyperOp, Inject, Literal, Target, Typed, Wrong
 from presk.typing.unify import WRONG, Mismatch, Substitution, describe, show, show_dim
@@ -169,7 +182,7 @@ class Checker:
         found_text, wanted_text = self.subst.type(found), self.subst.type(wanted)
         mismatch = self.subst.unify(found, wanted)
         if mismatch is None:
-            return
+            return True
         code = "E2005" if mismatch.bound else "E2003" if mismatch.shapes else "E2001"
         notes = (mismatch.why, *mismatch.notes)
         mend = None
@@ -187,6 +200,7 @@ class Checker:
             notes=notes,
             mend=mend,
         )
+        return False
 
     def prove(self, claim: Claim) -> str | None:
         """None if the claim holds, else in words where it fails."""
@@ -282,6 +296,17 @@ class Checker:
             )
         self.distinct(joined.shape)
         return joined
+
+    def distinct_type(self, type_: Type) -> None:
+        """Refuses a type that has an axis name twice in a shape (E1021): a callee's `...` may bring a name it has itself."""
+        match self.subst.type(type_):
+            case Real(shape) | Mask(shape) | Index(_, shape):
+                self.distinct(shape)
+            case Tuple(items):
+                for item in items:
+                    self.distinct_type(item)
+            case _:
+                pass
 
     def distinct(self, shape: Shape) -> Shape:
         """The shape itself, if no axis name stands in it twice (E1021)."""

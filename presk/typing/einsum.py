@@ -25,24 +25,24 @@ def ein(checker: Checker, expr: tree.Ein, scope: Scope) -> Typed:
 
 
 def _factors(body: tree.Expr) -> list[tree.Expr]:
-    """The factors of the product; E2011 for a body that is a sum or another operator."""
+    """The factors of the product, or the body alone as its one factor; E2011 for a body that is a sum or a quotient."""
+    if isinstance(body, tree.Negate) or (isinstance(body, tree.Binary) and body.operator not in ("*", "·", "^")):
+        operator = body.operator if isinstance(body, tree.Binary) else "-"
+        raise Refused(
+            "E2011",
+            f"the body of `ein` is a product, and this has a `{operator}`",
+            at=body.at,
+            text="not a product",
+            mend="bind it with `let` first",
+        )
     found: list[tree.Expr] = []
     stack = [body]
     while stack:
         item = stack.pop()
         if isinstance(item, tree.Binary) and item.operator == "*":
             stack += [item.right, item.left]
-            continue
-        if isinstance(item, tree.Negate) or (isinstance(item, tree.Binary) and item.operator not in ("·", "^")):
-            operator = item.operator if isinstance(item, tree.Binary) else "-"
-            raise Refused(
-                "E2011",
-                f"the body of `ein` is a product, and this has a `{operator}`",
-                at=item.at,
-                text="not a factor",
-                mend="bind it with `let` first",
-            )
-        found.append(item)
+        else:
+            found.append(item)
     return found
 
 

@@ -112,7 +112,9 @@ def _name(checker: Checker, expr: tree.Name, scope: Scope) -> Typed:
     if name in checker.env.imports:
         raise Refused("E2001", f"`{name}` is an import, not a value", mend=f"name what it holds: `{name}.…`")
     if name in BUILTINS or name == "grad":
-        raise Refused("E2027", f"the builtin `{name}` is not a value", mend=f"call it: `λ x. {name}(…)`")
+        raise Refused("E2001", f"the builtin `{name}` is not a value", mend=f"call it: `λ x. {name}(…)`")
+    if name in checker.signature.dims:
+        raise no_value(name)
     if name in NOT_IMPLEMENTED:
         raise Refused("E2012", f"`{name}` is not implemented in programs", mend="use `grad`")
     unknown_name(checker, name, at, scope)
@@ -132,6 +134,15 @@ def unknown_name(checker: Checker, name: str, at: At, scope: Scope) -> None:
     )
 
 
+def no_value(path: str) -> Refused:
+    """E2024: a dimension where a value is wanted."""
+    return Refused(
+        "E2024",
+        f"the dimension `{path}` is not a value",
+        mend=f"pass it as a `nat` parameter, or write a constant: `const {path.rpartition('.')[2]} = …`",
+    )
+
+
 def _entity(checker: Checker, path: str, at: At) -> Typed:
     entity = checker.env.names[path]
     match entity:
@@ -140,11 +151,7 @@ def _entity(checker: Checker, path: str, at: At) -> Typed:
                 return Wrong(at, WRONG)
             return Literal(at, Hyper(HyperKind.NAT), str(value))
         case DimEntity():
-            raise Refused(
-                "E2024",
-                f"the dimension `{path}` is not a value",
-                mend=f"pass it as a `nat` parameter, or write a constant: `const {path.rpartition('.')[2]} = …`",
-            )
+            raise no_value(path)
         case AliasEntity():
             raise Refused("E2001", f"`{path}` is a type, not a value")
         case ModuleHeader():

@@ -18,8 +18,7 @@ from presk.typing.finish import resolved, unknown_in, unsolved
 from presk.typing.modules import rename_axes
 from presk.typing.scope import EMPTY, ModuleParameter, Variable
 from presk.typing.typed import BoundName, Literal, Typed, TypedFunction
-from presk.typing.unify import Substitution
-
+from presk.typing.unify import WRONG, Substitution
 
 _AXIS_NAMES: Final[Mapping[type, str]] = MappingProxyType(
     {tree.AxisArg: "name", tree.NamedAxis: "name", tree.AxisName: "name", tree.Selector: "axis", tree.Axis: "name"}
@@ -54,7 +53,10 @@ def type_function(
     for param in signature.params:
         if param.axis:
             continue
-        type_ = param.type if param.type is not None else subst.fresh_type()
+        type_ = param.type
+        if type_ is None:
+            # In a signature that was refused the missing type may be the refused one: using it is no further error.
+            type_ = WRONG if signature.refused else subst.fresh_type()
         if isinstance(type_, ModuleType):
             scope = scope.bind(ModuleParameter(param.name, type_.instance))
             continue
@@ -72,6 +74,8 @@ def type_function(
     _discharge(checker)
     completed = _completed(checker, signature, params, body)
     typed = resolved(checker, body) if body is not None else None
+    if not reporter.failed and not signature.refused:
+        _parameters_known(checker, fn, completed)
     if typed is not None and not reporter.failed:
         left = unsolved(typed)
         if left is not None:
@@ -82,8 +86,6 @@ def type_function(
                 f"the {what} cannot be inferred here",
                 mend="state it: an ascription `(… : T)`, or the parameter's type",
             )
-    if not reporter.failed and not signature.refused:
-        _parameters_known(checker, fn, completed)
     return TypedFunction(
         completed,
         tuple((axis_names or {}).get(name, name) for name in signature.axes),

@@ -58,6 +58,8 @@ def _binary(checker: Checker, expr: tree.Binary, left: Typed, right: Typed) -> T
     if op == "^":
         return _power(checker, expr, left, right)
     if op == "·":
+        if not (isinstance(one, Real) and isinstance(other, Real)):
+            raise _undefined(expr, one, other)
         bound = Bound("·", expr.at, (), {"x": checker.operand("x", left), "w": checker.operand("w", right)}, (), {})
         return Prim(expr.at, dot(bound, checker).type, "dot", (left, right), ())
     assert op in _ARITHMETIC, op
@@ -157,6 +159,17 @@ def _compare(checker: Checker, expr: tree.Binary, left: Typed, right: Typed) -> 
     )
 
 
+def _shown(node: Typed) -> str:
+    """A literal as the program writes it."""
+    match node:
+        case Literal(text=text):
+            return f"`{text}`"
+        case HyperOp(operands=(Literal(text=text),)):
+            return f"`-{text}`"
+        case _:
+            return "none"
+
+
 def _power(checker: Checker, expr: tree.Binary, left: Typed, right: Typed) -> Typed:
     base, exponent = checker.subst.type(left.type), checker.subst.type(right.type)
     if exponent != Hyper(HyperKind.NAT):
@@ -164,7 +177,7 @@ def _power(checker: Checker, expr: tree.Binary, left: Typed, right: Typed) -> Ty
         code = "E2021" if literal is not None else "E2022"
         raise Refused(
             code,
-            f"the exponent of `^` is a natural number, and this is {literal if literal is not None else describe(exponent)}",
+            f"the exponent of `^` is a natural number, and this is {_shown(right) if literal is not None else describe(exponent)}",
             at=expr.right.at,
             text="not a `nat`",
             mend="`sqrt(x)` for a half, `1 / x^n` for a negative power" if literal is not None else None,

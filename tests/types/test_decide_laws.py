@@ -1,7 +1,7 @@
 """Laws of the decision procedure on random claims: against brute force, against z3, and against itself."""
 
 from fractions import Fraction
-from functools import partial, reduce
+from functools import reduce
 from itertools import product
 from math import lcm
 
@@ -16,7 +16,7 @@ from presk.types.dim import Dim, constant, symbol
 
 NAMES = ("A", "B", "C")
 ORDERS = (Relation.LE, Relation.LT, Relation.GE, Relation.GT)
-laws = partial(settings, derandomize=True, deadline=None)
+many = settings(max_examples=4 * settings().max_examples)
 
 
 def form(plain):
@@ -65,7 +65,7 @@ claims = st.one_of(
 facts = st.lists(claims, max_size=3).map(tuple)
 
 
-@laws(max_examples=400)
+@many
 @given(claims, facts, st.tuples(*[st.integers(0, 4) for _ in NAMES]))
 def test_brute_force(claim, given_facts, bounds):
     """Where the facts bound every symbol, trying all values is a decision procedure too."""
@@ -122,7 +122,7 @@ def z3_decides(*conditions):
     return answer == z3.sat
 
 
-@laws(max_examples=250)
+@many
 @given(claims, facts)
 def test_z3(claim, given_facts):
     """Without bounds: the verdict is z3's, and z3 finds no counterexample before the one given."""
@@ -140,7 +140,6 @@ def test_z3(claim, given_facts):
         assert not z3_decides(*failure, *here[:index], SHARED[name] < number)
 
 
-@laws()
 @given(claims, facts, st.randoms(use_true_random=False), st.integers(0, 2))
 def test_order_and_repetition_of_facts_do_not_matter(claim, given_facts, random, repeated):
     shuffled = [*given_facts, *given_facts[:repeated]]
@@ -153,7 +152,6 @@ def renamed(claim, names):
     return Claim(claim.relation, claim.left.substitute(values), claim.right.substitute(values))
 
 
-@laws()
 @given(claims, facts)
 def test_renaming_in_order_renames_the_counterexample(claim, given_facts):
     names = {"A": "D", "B": "T", "C": "x"}
@@ -165,7 +163,6 @@ def test_renaming_in_order_renames_the_counterexample(claim, given_facts):
         assert other == verdict
 
 
-@laws()
 @given(claims, facts, st.permutations(NAMES))
 def test_any_renaming_keeps_the_verdict(claim, given_facts, targets):
     names = dict(zip(NAMES, targets, strict=True))
@@ -174,7 +171,6 @@ def test_any_renaming_keeps_the_verdict(claim, given_facts, targets):
     assert type(other) is type(verdict)
 
 
-@laws()
 @given(forms, forms, facts)
 def test_relations_agree(left, right, given_facts):
     def verdict(relation, first, second):
@@ -191,14 +187,12 @@ def test_relations_agree(left, right, given_facts):
         assert verdict(Relation.EQ, left, right) == Refuted(min(points))
 
 
-@laws()
 @given(claims, facts, st.fractions(Fraction(1, 5), 7, max_denominator=5))
 def test_both_sides_may_be_scaled(claim, given_facts, factor):
     scaled = Claim(claim.relation, claim.left.scaled(mpq(factor)), claim.right.scaled(mpq(factor)))
     assert decide(scaled, given_facts) == decide(claim, given_facts)
 
 
-@laws()
 @given(claims, facts, claims)
 def test_a_fact_more_proves_no_less(claim, given_facts, fact):
     before, after = decide(claim, given_facts), decide(claim, (*given_facts, fact))
@@ -208,13 +202,11 @@ def test_a_fact_more_proves_no_less(claim, given_facts, fact):
         assert after.at >= before.at
 
 
-@laws()
 @given(facts)
 def test_facts_imply_themselves(given_facts):
     assert all(decide(fact, given_facts) == Proved() for fact in given_facts)
 
 
-@laws()
 @given(st.lists(st.tuples(claims, facts), max_size=8), st.integers(0, 3))
 def test_memory_changes_nothing(questions, remembered):
     decider = Decider(remembered=remembered)
@@ -222,7 +214,7 @@ def test_memory_changes_nothing(questions, remembered):
         assert decider.decide(claim, given_facts) == decide(claim, given_facts)
 
 
-@laws(max_examples=40)
+@settings(max_examples=settings().max_examples // 2)
 @given(claims, facts, st.integers(10**39, 10**40), st.sampled_from(NAMES))
 def test_large_sizes(claim, given_facts, large, name):
     """A claim about A is one about A - large where A ≥ large: the counterexample moves along."""

@@ -5,7 +5,7 @@ from functools import reduce
 
 import pytest
 from gmpy2 import mpq
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from presk.types.dim import ONE, ZERO, Dim, NonLinear, constant, symbol
@@ -46,7 +46,6 @@ def test_terms_that_cancel_vanish():
     assert (form - form).is_constant()
 
 
-@settings(derandomize=True)
 @given(plain, plain, points)
 def test_sum_and_difference_by_value(left, right, point):
     assert evaluated(build(left) + build(right), point) == value(left, point) + value(right, point)
@@ -54,7 +53,6 @@ def test_sum_and_difference_by_value(left, right, point):
     assert evaluated(-build(left), point) == -value(left, point)
 
 
-@settings(derandomize=True)
 @given(plain, rationals, points)
 def test_product_and_quotient_by_value(form, factor, point):
     assert evaluated(build(form) * constant(mpq(factor)), point) == value(form, point) * factor
@@ -63,7 +61,6 @@ def test_product_and_quotient_by_value(form, factor, point):
         assert evaluated(build(form).divided(constant(mpq(factor))), point) == value(form, point) / factor
 
 
-@settings(derandomize=True)
 @given(plain, st.randoms(use_true_random=False))
 def test_equal_forms_are_equal_values(form, random):
     items = list(form.items())
@@ -75,7 +72,6 @@ def test_equal_forms_are_equal_values(form, random):
     assert list(shuffled.symbols()) == sorted(set(shuffled.symbols()))
 
 
-@settings(derandomize=True)
 @given(plain, st.dictionaries(st.sampled_from(NAMES), plain, max_size=3), points)
 def test_substitution_is_simultaneous(form, values, point):
     replaced = build(form).substitute({name: build(inner) for name, inner in values.items()})

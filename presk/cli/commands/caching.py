@@ -66,9 +66,7 @@ def verify_command(
 
 def gc_command(
     context: typer.Context,
-    max_bytes: Annotated[
-        int | None, typer.Option("--max-bytes", min=0, help="Keep at most this many bytes.")
-    ] = None,
+    max_bytes: Annotated[int | None, typer.Option("--max-bytes", min=0, help="Keep at most this many bytes.")] = None,
 ) -> None:
     """Put the store in order and evict what was used least recently."""
     request = context.ensure_object(Request)
@@ -87,7 +85,8 @@ def why_command(
     context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A program.")],
     declaration: Annotated[
-        str | None, typer.Argument(metavar="DECLARATION", help="`mse`, `fn mse`, `Linear.apply`, `const D`; all without.")
+        str | None,
+        typer.Argument(metavar="DECLARATION", help="`mse`, `fn mse`, `Linear.apply`, `const D`; all without."),
     ] = None,
     const: ConstOption = None,
 ) -> None:

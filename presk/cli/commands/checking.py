@@ -5,10 +5,10 @@ from typing import Annotated, Final
 
 import typer
 
+from presk.check import Checked
 from presk.cli.commands import programs
 from presk.cli.exits import Exit
 from presk.cli.request import Request
-from presk.check import Checked
 from presk.elab import dump
 
 
@@ -71,9 +71,7 @@ def _summary(found: Checked, shown: str) -> str:
                 word = type(chunk.declaration).__name__
                 counts[word] = counts.get(word, 0) + 1
     parts = [
-        f"{number} {one if number == 1 else many}"
-        for word, one, many in _WORDS
-        if (number := counts.get(word, 0))
+        f"{number} {one if number == 1 else many}" for word, one, many in _WORDS if (number := counts.get(word, 0))
     ]
     text = f"{shown}: {', '.join(parts) or 'nothing declared'}\n"
     blocks = dump.summary(found.program)

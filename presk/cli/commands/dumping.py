@@ -60,9 +60,7 @@ def dump_command(
         engine = request.engine
         tokens = engine.get(TOKENS, engine.bytes("source", source), subject=reader.main).value
         if stage is DumpStage.TOKENS:
-            request.print(
-                tokens_text(tokens) if format_ is DumpFormat.TEXT else tokens_json(tokens), end=""
-            )
+            request.print(tokens_text(tokens) if format_ is DumpFormat.TEXT else tokens_json(tokens), end="")
             return
         parsed = engine.get(PARSE_FILE, engine.leaf("tokens", tokens.file, FILE_TOKENS), subject=reader.main).value
         request.print(ast_text(parsed.file) if format_ is DumpFormat.TEXT else ast_json(parsed.file), end="")

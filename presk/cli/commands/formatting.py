@@ -17,7 +17,9 @@ from presk.syntax.fmt import Formatted, format_source
 def fmt_command(
     context: typer.Context,
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Programs to format.")],
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; leave with 1 if a file would change.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; leave with 1 if a file would change.")
+    ] = False,
     ascii_: Annotated[bool, typer.Option("--ascii", help="Use the ASCII spellings (`@` for `·`).")] = False,
     stdout: Annotated[bool, typer.Option("--stdout", help="Print the result instead of writing it.")] = False,
 ) -> None:
@@ -31,9 +33,7 @@ def fmt_command(
             raise programs.usage(request, "E9002", f"`{file}` cannot be read: {source}")
         formatted = format_source(source, file, ascii_=ascii_)
         if not isinstance(formatted, Formatted):
-            request.complain(
-                render_text(formatted.diagnostics, formatted.sources, TextOptions(request.color)), end=""
-            )
+            request.complain(render_text(formatted.diagnostics, formatted.sources, TextOptions(request.color)), end="")
             request.complain(summary(formatted.diagnostics, color=request.color))
             code = Exit.FAILED
             continue

@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from unicodedata import normalize
 
 import typer
 
@@ -16,7 +17,6 @@ from presk.diagnostics.sources import Sources
 from presk.diagnostics.suggest import closest
 from presk.diagnostics.value import Diagnostic
 from presk.elab.files import FolderReader
-from unicodedata import normalize
 from presk.types.dim import Dim, constant
 
 MAX_DIGITS = 10_000
@@ -73,7 +73,11 @@ def _problem(path: Path) -> str | None:
             return "it is a folder"
         return None if os.access(path, os.R_OK) else "it may not be read"
     except (OSError, ValueError) as error:
-        return "its name is too long" if getattr(error, "errno", None) == errno.ENAMETOOLONG else "its name is not a file name"
+        return (
+            "its name is too long"
+            if getattr(error, "errno", None) == errno.ENAMETOOLONG
+            else "its name is not a file name"
+        )
 
 
 def _near(path: Path, given: str) -> str | None:
