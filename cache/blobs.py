@@ -19,9 +19,12 @@ Flaw = Literal["missing", "empty", "damaged", "unreadable"]
 
 
 class Blobs:
-    """The blobs under a root folder; ``temporary`` gives a new path on the same file system."""
+    """The blobs under a root folder.
 
-    def __init__(self, root: str, files: Files, temporary: Callable[[], str]) -> None:
+    ``temporary`` gives a new path on the same file system; its argument says that the last one's folder was gone.
+    """
+
+    def __init__(self, root: str, files: Files, temporary: Callable[[bool], str]) -> None:
         self._folder: Final = os.path.join(root, FOLDER)
         self._files: Final = files
         self._temporary: Final = temporary
@@ -48,9 +51,13 @@ class Blobs:
         path = self.path(digest)
         if os.path.lexists(path) and self.read(digest) == data:
             return False
-        temporary = self._temporary()
+        temporary = self._temporary(False)
         try:
-            self._files.create(temporary, data)
+            try:
+                self._files.create(temporary, data)
+            except FileNotFoundError:
+                temporary = self._temporary(True)
+                self._files.create(temporary, data)
             try:
                 self._files.replace(temporary, path)
             except FileNotFoundError:

@@ -39,6 +39,7 @@ class Flights:
         self._lock: Final = lock
         self._flights: dict[Digest, Flight] = {}
         self._waits: list[tuple[Digest, Digest]] = []
+        self._waiting = 0
 
     def start(self, key: Digest) -> bool:
         """Begins a flight that the caller has to end, unless one is under way."""
@@ -70,10 +71,16 @@ class Flights:
             raise StageCycle("a stage asks for an answer that waits for its own")
         waits = [(outer, key) for outer in path]
         self._waits.extend(waits)
+        self._waiting += 1
         flight = self._flights[key]
         if flight.done is None:
             flight.done = threading.Event()
         return Joined(flight, flight.done, waits)
+
+    def waiting(self) -> int:
+        """How many threads wait for a flight."""
+        with self._lock:
+            return self._waiting
 
     def wait(self, joined: "Joined") -> Landed | None:
         """Waits for a joined flight, without the lock."""
@@ -81,6 +88,7 @@ class Flights:
             joined.done.wait()
         finally:
             with self._lock:
+                self._waiting -= 1
                 for wait in joined.waits:
                     self._waits.remove(wait)
         return joined.flight.landed

@@ -233,7 +233,10 @@ class Index(diskcache.Cache):  # type: ignore[misc]  # diskcache has no types
     def totals(self) -> tuple[int, int]:
         """Rows and bytes, as the triggers keep them."""
         found = dict(self._sql("SELECT key, value FROM Settings WHERE key IN ('count', 'size')").fetchall())
-        return int(found["count"]), int(found["size"])
+        count, size = found.get("count"), found.get("size")
+        if type(count) is not int or type(size) is not int:
+            raise Refused("the totals of the index are damaged")
+        return count, size
 
     def recount(self) -> None:
         """Sets the totals to what the rows say, and gives a time of use to rows that lost it."""
@@ -251,9 +254,12 @@ class Index(diskcache.Cache):  # type: ignore[misc]  # diskcache has no types
         return [key for (key,) in self._sql(select, (prefix, _next(prefix), mark)).fetchall()]
 
     def update(self, key: bytes, change: Callable[[bytes | None], bytes], now: float) -> None:
-        """Replaces a row by a function of what it was, in one transaction."""
+        """Replaces a row by a function of what it was, in one transaction; what is refused counts as absent."""
         with self._writing() as connection:
-            found = _fetch(connection, self.disk, key)
+            try:
+                found = _fetch(connection, self.disk, key)
+            except Refused:
+                found = None
             value = change(None if found is None else found[0])
             connection.execute(_UPSERT, (key, now, now, len(value), MODE_RAW, value))
 
@@ -262,7 +268,7 @@ class Index(diskcache.Cache):  # type: ignore[misc]  # diskcache has no types
         select = "SELECT key FROM Cache WHERE key > ? AND key < ? AND raw = 1 ORDER BY key LIMIT ?"
         return [key for (key,) in self._sql(select, (max(after, prefix), _next(prefix), limit)).fetchall()]
 
-    def count(self, prefix: bytes) -> int:
+    def count_of(self, prefix: bytes) -> int:
         """How many rows have a prefix of one byte."""
         select = "SELECT COUNT(*) FROM Cache WHERE key >= ? AND key < ?"
         return int(self._sql(select, (prefix, _next(prefix))).fetchone()[0])

@@ -64,8 +64,8 @@ def statistics(store: Store) -> Statistics:
     """The store in numbers."""
     counters = store.shared_counts()
     entries, size = store.rows.run(lambda index: index.totals(), (0, 0))
-    answers = store.rows.run(lambda index: index.count(RECORDS), 0)
-    values = store.rows.run(lambda index: index.count(VALUES), 0)
+    answers = store.rows.run(lambda index: index.count_of(RECORDS), 0)
+    values = store.rows.run(lambda index: index.count_of(VALUES), 0)
     return Statistics(
         str(store.folder), entries, answers, values, size, store.max_bytes, counters, store.health.warnings()
     )

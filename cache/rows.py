@@ -9,7 +9,7 @@ Trouble of the index is handled here and nowhere else:
 * *unwritable* (full or read-only disk, no permission): reading goes on where it can, writes are dropped;
 * *damaged*: the database is removed and made new, once for all processes, and blobs that lie there are entered again.
 
-A database that somebody removed or replaced while it was open is noticed before the next write.
+A database that somebody removed or replaced while it was open is left for the present one before the next write.
 """
 
 import fcntl
@@ -37,8 +37,11 @@ _REBUILDS_MAX: Final = 3
 _LOCK_NAME: Final = "index.lock"
 _POLL_SECONDS: Final = 0.01
 
-_TROUBLE: Final = (sqlite3.Error, OSError, ValueError, TypeError, LookupError)
-"""What diskcache raises for a damaged, locked or unwritable database; its set-up takes rows for granted."""
+_TROUBLE: Final = (sqlite3.Error, OSError, Refused)
+"""What using a damaged, locked or unwritable index raises."""
+
+_OPENING_TROUBLE: Final = (sqlite3.Error, OSError, ValueError, TypeError)
+"""What opening one raises: diskcache's set-up takes rows for granted."""
 
 
 class Rows:
@@ -137,7 +140,6 @@ class Rows:
             uses = [(self._uses[key], key) for key in (self._uses if all_uses else self._due)]
             if not rows and not uses:
                 return False
-            self._leave_replaced()
             done = self.run(lambda index: _write(index, rows, uses), False)
             self._health.count("written" if done else "unwritten", len(rows))
             self.discard(all_uses)
@@ -155,6 +157,8 @@ class Rows:
     def run(self, action: Callable[[Index], T], default: T) -> T:
         """Does something with the writable index, or gives the default where there is none or it fails."""
         with self.lock:
+            if isinstance(self._index, Index) and not self._index.is_current():
+                self._close()
             index = self._opened()
             if not isinstance(index, Index):
                 return default
@@ -203,10 +207,14 @@ class Rows:
         try:
             self._files.index("open")
             self._index = Index(self._root, self._busy_seconds)
-        except _TROUBLE as error:
+        except _OPENING_TROUBLE as error:
             self._handle(error)
 
     def _handle(self, error: Exception) -> None:
+        if isinstance(self._index, Index) and not self._index.is_current():
+            # Removed or replaced while it was open: nothing is wrong with the one that is there now.
+            self._close()
+            return
         kind = failure(error)
         where = os.path.join(self._root, DATABASE)
         if kind == "busy":
@@ -250,13 +258,9 @@ class Rows:
                 index = self._index = Index(self._root, self._busy_seconds)
                 if index.totals()[0] == 0:
                     index.write(self._adopt(), ())
-        except _TROUBLE:
+        except _OPENING_TROUBLE:
             self._close()
             self._pause()
-
-    def _leave_replaced(self) -> None:
-        if isinstance(self._index, Index) and not self._index.is_current():
-            self._close()
 
     def _close(self) -> None:
         index, self._index = self._index, None

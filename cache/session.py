@@ -40,8 +40,13 @@ class Session:
         self._unwritten: list[Digest] = []
         self._written = 0
 
-    def temporary(self) -> str:
-        """A new path for a temporary file; ``OSError`` where the folder cannot be written."""
+    def temporary(self, lost: bool = False) -> str:
+        """A new path for a temporary file; ``OSError`` where the folder cannot be written.
+
+        ``lost`` says that the folder was removed: it is made again, and so is the session's file.
+        """
+        if lost:
+            self._end()
         self._open()
         self._made += 1
         return f"{self._temporaries}/{self.token}-{self._made}"
@@ -96,14 +101,18 @@ class Session:
 
     def close(self) -> None:
         """Ends the session."""
+        self._end()
+        self._pins.clear()
+        self._unwritten.clear()
+
+    def _end(self) -> None:
         if self._descriptor is not None:
             self._remove(os.path.join(self._live, self.token))
             os.close(self._descriptor)
             self._descriptor = None
-        self._pins.clear()
-        self._unwritten.clear()
         self.token = ""
         self._written = 0
+        self._unwritten = list(self._pins)
 
     def _open(self) -> None:
         if self._descriptor is not None:

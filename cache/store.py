@@ -275,9 +275,9 @@ class Store:
                 self.rows.close()
                 self.session.close()
 
-    def _temporary(self) -> str:
+    def _temporary(self, lost: bool) -> str:
         with self.rows.lock:
-            return self.session.temporary()
+            return self.session.temporary(lost)
 
     def _damaged(self, row: bytes) -> None:
         self.health.count("damaged")

@@ -74,7 +74,7 @@ def run(
         return Exit.CANCELLED
     except BrokenPipeError:
         return Exit.DONE
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # the last resort: whatever it is, the user sees E9001 and not a traceback
         _internal(request, error)
         return Exit.INTERNAL
     finally:

@@ -36,10 +36,11 @@ from presk.core.ir import (
     Prim,
     Project,
 )
-from presk.elab.entities import Init, ModuleHeader, UseField
+from presk.elab.entities import ModuleHeader
 from presk.prims.attrs import Align, Attr, Attrs, AxisNames, Length, Select, Word
 from presk.syntax.tree import At
 from presk.types.dim import constant, symbol
+from presk.types.trees import Init, UseField
 from presk.types.type import (
     PREFIX,
     Axis,

@@ -135,7 +135,7 @@ ELABORATION: Final = (
             number.
         """),
         paragraphs("""
-            Change the expression, or the constants in it, so that the value is one of 0, 1, 2, …
+            Change the expression, or the constants in it, so that the value is a whole number, 0 or more.
         """),
         program("""
             const D = 768

@@ -203,12 +203,14 @@ TYPING: Final = (
         """),
         program("""
             optimizer adamw {
-              learning_rate = 0.001
+              lr    = 0.001
+              decay = 0.1
             }
         """),
         program("""
             optimizer adamw {
-              lr = 0.001
+              lr           = 0.001
+              weight_decay = 0.1
             }
         """),
     ),

@@ -10,23 +10,14 @@ from typing import Final
 
 import msgspec
 
-from presk.elab.entities import (
-    AliasEntity,
-    ConstEntity,
-    DimEntity,
-    Init,
-    ModuleHeader,
-    Param,
-    ParamField,
-    Signature,
-)
+from presk.elab.entities import AliasEntity, ConstEntity, DimEntity, ModuleHeader, Param, Signature
 from presk.elab.program import Program
 from presk.elab.records import OptimizerRecord, ServeRecord, TrainingRecord
 from presk.elab.sight import FileState
 from presk.syntax import tree
 from presk.types.claim import Claim
 from presk.types.dim import ONE, ZERO, NonLinear, symbol
-from presk.types.trees import leaf_count, leaves
+from presk.types.trees import Init, ParamField, leaf_count, leaves
 from presk.types.type import (
     Function,
     Instance,

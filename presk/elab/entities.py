@@ -13,6 +13,7 @@ from presk.diagnostics.value import Diagnostic, Place
 from presk.syntax import tree
 from presk.types.claim import Claim
 from presk.types.dim import Dim
+from presk.types.trees import Init, ParamField, UseField
 from presk.types.type import Instance, ModuleRef, Real, Type
 
 
@@ -61,28 +62,6 @@ class AliasEntity(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_fi
     name: str
     type: Type | None
     facts: tuple[Claim, ...] = ()
-
-
-class Init(msgspec.Struct, frozen=True, array_like=True):
-    """An initializer: `kind` is zeros, ones, normal or xavier_uniform; `std` the decimal's text for normal."""
-
-    kind: str
-    std: str | None = None
-
-
-class ParamField(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
-    """A learnable tensor of a module."""
-
-    name: str
-    type: Real
-    init: Init
-
-
-class UseField(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
-    """A sub-module."""
-
-    name: str
-    instance: Instance
 
 
 class ModuleHeader(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):

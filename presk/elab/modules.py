@@ -11,12 +11,13 @@ import msgspec
 
 from presk.diagnostics.report import Reporter
 from presk.diagnostics.value import Diagnostic, Place, located
-from presk.elab.entities import AliasEntity, Env, Init, ModuleHeader, ParamField, UseField
+from presk.elab.entities import AliasEntity, Env, ModuleHeader
 from presk.elab.exprs import dimension, report_unknown_path
 from presk.elab.scope import Scope, declared_at, describe, merged, path_of
 from presk.elab.types import applied, elaborate_type
 from presk.syntax import tree
 from presk.types.decide import Decider
+from presk.types.trees import Init, ParamField, UseField
 from presk.types.type import Composed, Instance, ModuleRef, ModuleType, Named, Real, Stacked, instance_dims, type_dims
 
 STACK: Final = "stack"

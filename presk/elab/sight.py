@@ -20,7 +20,6 @@ from presk.elab.entities import (
     ModuleHeader,
     OtherEntity,
     Signature,
-    UseField,
 )
 from presk.elab.environment import BROKEN, FILE, IMPORT, NAME, member_entry, module_entry
 from presk.elab.files import LoadedFile
@@ -30,6 +29,7 @@ from presk.elab.scope import rename_claim
 from presk.syntax import tree
 from presk.types.claim import Claim
 from presk.types.dim import Dim, symbol
+from presk.types.trees import UseField
 from presk.types.type import (
     Composed,
     Function,

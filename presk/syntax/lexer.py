@@ -75,7 +75,7 @@ _LEXEME: Final = re.compile(
     r"|->|\|>|><|<<|<=|>="
     r"|[-<>=|]"
     # Characters that no token begins with, in runs, so that a file of NULs is one lexeme.
-    r"|[!#$&';?`~\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+|."
+    r"|[!#$&';?`~\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+|(?:\r(?!\n))+|."
 )
 _NUMBER: Final = re.compile(r"([0-9]+)(\.[0-9]+)?([eE][+-]?[0-9]+)?(.*)", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(.)")

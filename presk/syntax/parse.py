@@ -30,6 +30,7 @@ from presk.syntax.tokens import (
     BAD_NUMBER,
     BAD_STRING,
     BAD_UNIT,
+    DECLARATION,
     HEADER,
     ITEM,
     MAX_NESTING,
@@ -37,6 +38,7 @@ from presk.syntax.tokens import (
     NAT,
     NEWLINE,
     RESERVED,
+    OPERAND_ENDS,
     STRING,
     Chunk,
     FileTokens,
@@ -234,7 +236,7 @@ def retag(chunk_kind: str, tokens: tuple[Token, ...]) -> list[str]:
                 if not name or (i + 1 < len(kinds) and _begins_type(tokens[i + 1])):
                     kinds[i] = "tcolon"
         elif kind == "(":
-            calls.append(before in (NAME, ")", "]", "}"))
+            calls.append(before in OPERAND_ENDS)
         elif kind in ("[", "{"):
             calls.append(None)
         elif kind in (")", "]", "}"):
@@ -247,7 +249,7 @@ def retag(chunk_kind: str, tokens: tuple[Token, ...]) -> list[str]:
         before = kind
     if chunk_kind == ITEM:
         _retag_item(tokens, kinds)
-    elif kinds and kinds[0] == NAME and tokens[0].text == "model":
+    elif chunk_kind == DECLARATION and len(kinds) > 1 and kinds[0] == kinds[1] == NAME and tokens[0].text == "model":
         kinds[0] = "model"
     return kinds
 

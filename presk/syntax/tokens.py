@@ -25,6 +25,9 @@ QUANTITY: Final = "quantity"
 STRING: Final = "string"
 NEWLINE: Final = "newline"  # a line break that means something: between a `let` and its body, or a misplaced one
 
+# What an operand can end with: a `(` behind it is a call's, a `-` is binary.
+OPERAND_ENDS: Final = frozenset((NAME, NAT, DECIMAL, QUANTITY, STRING, ")", "]", "}"))
+
 # Lexical errors. The text is what the message needs: the character, the number with its unit, the name's beginning …
 BAD_CHARACTER: Final = "bad character"
 BAD_STRING: Final = "bad string"  # not closed on its line

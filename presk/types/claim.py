@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 import msgspec
+from gmpy2 import mpz
 
 from presk.types.dim import Dim
 
@@ -43,7 +44,7 @@ class Refuted(msgspec.Struct, frozen=True, tag=True, array_like=True):
     at: tuple[tuple[str, int], ...]
 
     def __str__(self) -> str:
-        return ", ".join(f"{symbol} = {value}" for symbol, value in self.at)
+        return ", ".join(f"{symbol} = {mpz(value)}" for symbol, value in self.at)
 
 
 class Undecided(msgspec.Struct, frozen=True, tag=True, array_like=True):

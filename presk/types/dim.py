@@ -34,6 +34,8 @@ class Dim(msgspec.Struct, frozen=True, array_like=True):
         return _normal(self.constant + other.constant, (*self.terms, *other.terms))
 
     def __sub__(self, other: "Dim") -> "Dim":
+        if self.terms == other.terms:
+            return Dim(self.constant - other.constant)
         return self + other.scaled(mpq(-1))
 
     def __neg__(self) -> "Dim":

@@ -116,7 +116,7 @@ def gives(fact: Row, goal: Row) -> bool:
 
 
 def _exceeds(goal: Row, fact: Row, sign: int) -> bool:
-    """Whether the goal's form minus the fact's, times the sign, has no negative number."""
+    """Whether the goal's form minus `sign` times the fact's has no negative number."""
     if goal.constant < sign * fact.constant:
         return False
     rest = dict(goal.terms)

@@ -10,7 +10,7 @@ recursion, since a chain of modules may be as long as a file.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -20,60 +20,43 @@ from presk.types.type import Axis, Composed, Instance, ModuleRef, Named, Real, S
 OUTER: Final = "outer"
 INNER: Final = "inner"
 
-Init = TypeVar("Init")
-"""What a header says of a parameter's initializer; it is handed on as it is."""
-InitOut = TypeVar("InitOut", covariant=True)
 T = TypeVar("T")
 
 
-class ParamLike(Protocol[InitOut]):
-    """A header's field that is a learnable tensor; its shape has no open prefix."""
+class Init(msgspec.Struct, frozen=True, array_like=True):
+    """An initializer: `kind` is zeros, ones, normal or xavier_uniform; `std` the decimal's text for normal."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def type(self) -> Real: ...
-    @property
-    def init(self) -> InitOut: ...
+    kind: str
+    std: str | None = None
 
 
-@runtime_checkable
-class UseLike(Protocol):
-    """A header's field that is a sub-module."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def instance(self) -> Instance: ...
-
-
-class HeaderLike(Protocol[InitOut]):
-    """A module's header; with `model`, everything is that instance's, and `fields` is not looked at."""
-
-    @property
-    def dims(self) -> tuple[str, ...]: ...
-    @property
-    def fields(self) -> Sequence[ParamLike[InitOut] | UseLike]: ...
-    @property
-    def model(self) -> Instance | None: ...
-
-
-class Param(msgspec.Struct, Generic[Init], frozen=True, array_like=True, tag=True, tag_field="node"):
-    """A tensor among the fields of an instance."""
+class ParamField(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
+    """A learnable tensor among the fields of a module or of an instance; its shape has no open prefix."""
 
     name: str
     type: Real
     init: Init
 
 
-class Use(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="node"):
-    """A tree among the fields of an instance."""
+class UseField(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):
+    """A sub-module among the fields of a module or of an instance."""
 
     name: str
     instance: Instance
 
 
-class Leaf(msgspec.Struct, Generic[Init], frozen=True, array_like=True):
+class HeaderLike(Protocol):
+    """A module's header; with `model`, everything is that instance's, and `fields` is not looked at."""
+
+    @property
+    def dims(self) -> tuple[str, ...]: ...
+    @property
+    def fields(self) -> Sequence[ParamField | UseField]: ...
+    @property
+    def model(self) -> Instance | None: ...
+
+
+class Leaf(msgspec.Struct, frozen=True, array_like=True):
     """A tensor of a tree: the names that lead to it, joined by dots (`blocks.attn.wq.w`), its type, its initializer."""
 
     path: str
@@ -88,7 +71,7 @@ class _Chain(NamedTuple, Generic[T]):
     last: T
 
 
-def fields(instance: Instance, headers: Mapping[ModuleRef, HeaderLike[Init]]) -> tuple[Param[Init] | Use, ...]:
+def fields(instance: Instance, headers: Mapping[ModuleRef, HeaderLike]) -> tuple[ParamField | UseField, ...]:
     """The fields of an instance, in order of declaration.
 
     KeyError for a module without a header, ValueError for an instance with more or fewer arguments than its module has
@@ -101,7 +84,7 @@ def fields(instance: Instance, headers: Mapping[ModuleRef, HeaderLike[Init]]) ->
                 lengths.append(length)
                 instance = inner
             case Composed(outer, inner):
-                return (Use(OUTER, _stacked(lengths, outer)), Use(INNER, _stacked(lengths, inner)))
+                return (UseField(OUTER, _stacked(lengths, outer)), UseField(INNER, _stacked(lengths, inner)))
             case Named():
                 header, values = _applied(instance, headers)
                 if header.model is None:
@@ -109,19 +92,19 @@ def fields(instance: Instance, headers: Mapping[ModuleRef, HeaderLike[Init]]) ->
                 instance = _put_in(header.model, values)
 
 
-def leaves(instance: Instance, headers: Mapping[ModuleRef, HeaderLike[Init]]) -> tuple[Leaf[Init], ...]:
+def leaves(instance: Instance, headers: Mapping[ModuleRef, HeaderLike]) -> tuple[Leaf, ...]:
     """The leaves of an instance's tree, in order of declaration; errors as for `fields`, at any depth.
 
     No module may contain itself. The time is linear in the size of the tree and of the result. That size may be
     exponential in the length of the program (each module using the one before it twice): see `leaf_count`.
     """
-    found: list[Leaf[Init]] = []
+    found: list[Leaf] = []
     # What is still to be visited, the next one last.
-    pending: list[tuple[_Chain[str] | None, _Chain[Dim] | None, Instance | Param[Init]]] = [(None, None, instance)]
+    pending: list[tuple[_Chain[str] | None, _Chain[Dim] | None, Instance | ParamField]] = [(None, None, instance)]
     while pending:
         path, lengths, node = pending.pop()
         match node:
-            case Param():
+            case ParamField():
                 found.append(Leaf(".".join(_items(path)), _in_front(_items(lengths), node.type), node.init))
             case Stacked(length, inner):
                 pending.append((path, _Chain(lengths, length), inner))
@@ -135,12 +118,12 @@ def leaves(instance: Instance, headers: Mapping[ModuleRef, HeaderLike[Init]]) ->
                     continue
                 for declared in reversed(header.fields):
                     field = _field(declared, values, ())
-                    inside = field.instance if isinstance(field, Use) else field
+                    inside = field.instance if isinstance(field, UseField) else field
                     pending.append((_Chain(path, field.name), lengths, inside))
     return tuple(found)
 
 
-def leaf_count(instance: Instance, headers: Mapping[ModuleRef, HeaderLike[Init]]) -> int:
+def leaf_count(instance: Instance, headers: Mapping[ModuleRef, HeaderLike]) -> int:
     """`len(leaves(instance, headers))` without walking the tree: linear in the size of the headers.
 
     KeyError for a module without a header. No module may contain itself.
@@ -150,7 +133,7 @@ def leaf_count(instance: Instance, headers: Mapping[ModuleRef, HeaderLike[Init]]
     while pending:
         header = headers[pending[-1]]
         declared = () if header.model is not None else header.fields
-        uses = [field.instance for field in declared if isinstance(field, UseLike)]
+        uses = [field.instance for field in declared if isinstance(field, UseField)]
         params = len(declared) - len(uses)
         parts = [part for use in uses for part in _modules(use)] if header.model is None else [*_modules(header.model)]
         unknown = [part for part in parts if part not in counts]
@@ -162,19 +145,19 @@ def leaf_count(instance: Instance, headers: Mapping[ModuleRef, HeaderLike[Init]]
 
 
 def _applied(
-    instance: Named, headers: Mapping[ModuleRef, HeaderLike[Init]]
-) -> tuple[HeaderLike[Init], Mapping[str, Dim]]:
+    instance: Named, headers: Mapping[ModuleRef, HeaderLike]
+) -> tuple[HeaderLike, Mapping[str, Dim]]:
     """An instance's header, and the values of the dimensions that it mentions."""
     header = headers[instance.module]
     return header, {**dict(instance.hidden), **dict(zip(header.dims, instance.arguments, strict=True))}
 
 
-def _field(field: ParamLike[Init] | UseLike, values: Mapping[str, Dim], lengths: Sequence[Dim]) -> Param[Init] | Use:
+def _field(field: ParamField | UseField, values: Mapping[str, Dim], lengths: Sequence[Dim]) -> ParamField | UseField:
     """A header's field with dimensions put in, behind stacks of the given lengths, the outermost first."""
-    if isinstance(field, UseLike):
-        return Use(field.name, _stacked(lengths, _put_in(field.instance, values)))
+    if isinstance(field, UseField):
+        return UseField(field.name, _stacked(lengths, _put_in(field.instance, values)))
     axes = tuple(Axis(axis.length.substitute(values), axis.name) for axis in field.type.shape.axes)
-    return Param(field.name, _in_front(lengths, Real(Shape(axes, field.type.shape.prefix))), field.init)
+    return ParamField(field.name, _in_front(lengths, Real(Shape(axes, field.type.shape.prefix))), field.init)
 
 
 def _put_in(instance: Instance, values: Mapping[str, Dim]) -> Instance:

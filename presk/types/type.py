@@ -184,6 +184,19 @@ class Function(msgspec.Struct, frozen=True, array_like=True, tag=True):
         return f"({', '.join(map(str, self.params))}) -> {self.result}"
 
 
+class Stack(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """`count` values of one type that has no room for an axis in front: keys, tensors behind an open prefix.
+
+    It occurs only in the core, among the accumulators that a fold saves; at run time such a tensor has the axis.
+    """
+
+    count: Dim
+    item: "Type"
+
+    def __str__(self) -> str:
+        return f"stack{{{self.count}}}({self.item})"
+
+
 class TypeVar(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """An unknown type of inference."""
 
@@ -193,7 +206,7 @@ class TypeVar(msgspec.Struct, frozen=True, array_like=True, tag=True):
         return "_"
 
 
-Type = Real | Index | Mask | Hyper | Key | Tuple | Params | ModuleType | Function | TypeVar
+Type = Real | Index | Mask | Hyper | Key | Tuple | Params | ModuleType | Function | Stack | TypeVar
 
 
 def map_instance(instance: Instance, dim: Callable[[Dim], Dim]) -> Instance:
@@ -230,6 +243,8 @@ def map_type(type_: Type, *, dim: Callable[[Dim], Dim], shape: Callable[[Shape],
                 return ModuleType(map_instance(instance, dim))
             case Function(params, result):
                 return Function(tuple(map(walk, params)), walk(result))
+            case Stack(count, item):
+                return Stack(dim(count), walk(item))
             case _:
                 return value
 
@@ -271,5 +286,7 @@ def type_dims(type_: Type) -> tuple[Dim, ...]:
             return instance_dims(instance)
         case Function(params, result):
             return tuple(dim for item in (*params, result) for dim in type_dims(item))
+        case Stack(count, item):
+            return (count, *type_dims(item))
         case _:
             return ()

@@ -192,6 +192,7 @@ def _member_call(checker: Checker, expr: tree.Call, one: Member, module: ModuleV
             if not names:
                 raise Refused("E2004", f"`{one.signatures[0].qualified}` takes no `axis` argument", at=argument.at)
     parameters: Typed | None = module.theta
+    agrees = True
     wanted = Params(module.instance)
     if parameters is None:
         first = arguments.pop(0) if arguments else None

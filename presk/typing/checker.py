@@ -177,8 +177,8 @@ class Checker:
 
     # --- equations ----------------------------------------------------------------------------------------------------
 
-    def require(self, found: Type, wanted: Type, at: At, what: str, *, label: tuple[Place, str] | None = None) -> None:
-        """Unifies, or refuses: E2003 for shapes, E2005 for index bounds, E2001 for everything else."""
+    def require(self, found: Type, wanted: Type, at: At, what: str, *, label: tuple[Place, str] | None = None) -> bool:
+        """Unifies, or reports and gives False: E2003 for shapes, E2005 for index bounds, E2001 for everything else."""
         found_text, wanted_text = self.subst.type(found), self.subst.type(wanted)
         mismatch = self.subst.unify(found, wanted)
         if mismatch is None:

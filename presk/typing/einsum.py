@@ -36,7 +36,7 @@ def _factors(body: tree.Expr) -> list[tree.Expr]:
             mend="bind it with `let` first",
         )
     found: list[tree.Expr] = []
-    stack = [body]
+    stack: list[tree.Expr] = [body]
     while stack:
         item = stack.pop()
         if isinstance(item, tree.Binary) and item.operator == "*":

@@ -13,7 +13,7 @@ from presk.prims.surface import Refused
 from presk.prims.table import BUILTINS, NOT_IMPLEMENTED
 from presk.syntax import tree
 from presk.syntax.tree import At
-from presk.types import trees
+from presk.types.trees import ParamField
 from presk.types.type import Axis, Function, Hyper, HyperKind, Index, Mask, Params, Real, Shape, Tuple, Type
 from presk.typing import calls, einsum, indexing, operators
 from presk.typing.annotations import elaborate_annotation
@@ -247,7 +247,7 @@ def _read(checker: Checker, base: Typed, expr: tree.Field) -> Typed:
             at=(expr.name_at, expr.name_at),
             notes=(f"its fields: {names}",),
         )
-    result: Type = found.type if isinstance(found, trees.Param) else Params(found.instance)
+    result: Type = found.type if isinstance(found, ParamField) else Params(found.instance)
     return ReadField(expr.at, result, base, expr.name)
 
 

@@ -1,9 +1,7 @@
-"""The end of typing a body: every unknown replaced, and what stayed unknown reported (E2017)."""
+"""The end of typing a body: every unknown replaced, and what stayed unknown found (E2017)."""
 
 from typing import Any, Final, cast
 from typing import TypeVar as TypeVariable
-
-import msgspec
 
 from presk.syntax.tree import At
 from presk.types.dim import Dim
@@ -27,87 +25,91 @@ from presk.types.type import (
     type_dims,
 )
 from presk.typing.checker import Checker
-from presk.typing.typed import Direct, Hole, Node, Typed, Wrong
+from presk.typing.typed import Direct, Hole, Node
 from presk.typing.unify import WRONG
-
-_TYPES: Final = (Real, Index, Mask, Hyper, Key, Tuple, Params, ModuleType, Function, TypeVar)
-_INSTANCES: Final = (Named, Stacked, Composed)
-
 
 T = TypeVariable("T")
 
-
-def resolved(checker: Checker, value: T) -> T:
-    """A typed tree (or any part of one) with solved unknowns replaced and holes filled."""
-    return cast("T", _resolve(checker, value))
-
-
-def _resolve(checker: Checker, value: Any) -> Any:
-    if isinstance(value, _TYPES):
-        return checker.subst.type(value)
-    if isinstance(value, Dim):
-        return checker.subst.dim(value)
-    if isinstance(value, Shape):
-        return checker.subst.shape(value)
-    if isinstance(value, _INSTANCES):
-        return checker.subst.instance(value)
-    if isinstance(value, Hole):
-        filled = checker.filled.get(value.number)
-        return _resolve(checker, filled) if filled is not None else value
-    if isinstance(value, tuple):
-        return tuple(_resolve(checker, item) for item in value)
-    if isinstance(value, msgspec.Struct):
-        return type(value)(*(_resolve(checker, getattr(value, name)) for name in value.__struct_fields__))
-    return value
+_TYPES: Final = frozenset((Real, Index, Mask, Hyper, Key, Tuple, Params, ModuleType, Function, TypeVar))
+_INSTANCES: Final = frozenset((Named, Stacked, Composed))
+_LEAVES: Final = frozenset((str, int, bool, type(None)))
 
 
-def unsolved(node: Typed) -> tuple[At, str] | None:
-    """The first expression whose type or instantiation has an unknown left, and what is unknown, in words."""
-    stack: list[Any] = [node]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Hole):
-            return item.at, "type"
-        if isinstance(item, Wrong):
-            continue
-        if isinstance(item, Node):
-            children = [getattr(item, name) for name in item.__struct_fields__ if name not in ("at", "type")]
-            stack += [Check(item.at, item.type), *reversed(children)]
-        elif isinstance(item, Check):
-            what = unknown_in(item.type)
+class Finishing:
+    """One walk over the typed parts of a body, when every equation is solved.
+
+    Types are shared by many nodes, so each is resolved once, by identity. `unsolved` is the first expression, in the order of
+    the text, whose type or instantiation has an unknown left, and what is unknown.
+    """
+
+    def __init__(self, checker: Checker) -> None:
+        self._subst: Final = checker.subst
+        self._filled: Final = checker.filled
+        self._known: Final[dict[int, tuple[Any, Any]]] = {}
+        self._at: At = (0, 0)
+        self.unsolved: tuple[At, str] | None = None
+
+    def resolved(self, value: T) -> T:
+        """A typed tree (or any part of one) with solved unknowns replaced and holes filled."""
+        return cast("T", self._walk(value))
+
+    def _walk(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in _LEAVES:
+            return value
+        if kind is tuple:
+            return tuple([self._walk(item) for item in value]) if value else value
+        if kind in _TYPES:
+            return self._once(value, self._subst.type)
+        if kind is Dim:
+            return self._once(value, self._subst.dim) if value.terms else value
+        if kind is Shape:
+            return self._once(value, self._subst.shape)
+        if kind in _INSTANCES:
+            return self._once(value, self._subst.instance)
+        if kind is Hole:
+            filled = self._filled.get(value.number)
+            if filled is not None:
+                return self._walk(filled)
+            self._miss(value.at, "type")
+            return value
+        if isinstance(value, Node):
+            return self._node(value, kind)
+        if kind is Direct:
+            self._instantiated(value)
+        return kind(*[self._walk(getattr(value, name)) for name in kind.__struct_fields__])
+
+    def _node(self, value: Node, kind: Any) -> Any:
+        type_ = self._walk(value.type)
+        if self.unsolved is None:
+            what = unknown_in(type_)
             if what is not None:
-                return item.at, what
-        elif isinstance(item, Direct):
-            for name, value in item.dims:
-                if any(other.startswith("?") for other in value.symbols()):
-                    return Check.place(stack, node), f"dimension `{name}` of `{item.function.name}`"
-        elif isinstance(item, tuple):
-            stack += reversed(item)
-        elif isinstance(item, msgspec.Struct) and not isinstance(item, (*_TYPES, *_INSTANCES, Dim, Shape)):
-            stack += [getattr(item, name) for name in item.__struct_fields__]
-    return None
+                self._miss(value.at, what)
+        self._at = value.at
+        rest = [self._walk(getattr(value, name)) for name in kind.__struct_fields__[2:]]
+        return kind(value.at, type_, *rest)
 
+    def _instantiated(self, value: Direct) -> None:
+        for name, dim in value.dims:
+            if dim.terms and any(other.startswith("?") for other in self._subst.dim(dim).symbols()):
+                self._miss(self._at, f"dimension `{name}` of `{value.function.name}`")
 
-class Check(msgspec.Struct, frozen=True):
-    """A type to be looked at, with the place of its expression."""
+    def _miss(self, at: At, what: str) -> None:
+        if self.unsolved is None:
+            self.unsolved = (at, what)
 
-    at: At
-    type: Type
-
-    @staticmethod
-    def place(stack: list[Any], node: Typed) -> At:
-        """The place of the expression whose parts are being walked: its type stands next on the stack."""
-        for item in reversed(stack):
-            if isinstance(item, Check):
-                return item.at
-        return node.at
+    def _once(self, value: Any, resolve: Any) -> Any:
+        known = self._known.get(id(value))
+        if known is None:
+            known = self._known[id(value)] = (value, resolve(value))
+        return known[1]
 
 
 def unknown_in(type_: Type) -> str | None:
-    """What a type leaves unknown, in words; None if nothing."""
+    """What a resolved type leaves unknown, in words; None if nothing."""
     match type_:
-        case TypeVar() if type_ != WRONG:
-            return "type"
+        case TypeVar():
+            return "type" if type_ != WRONG else None
         case Real(shape) | Mask(shape) | Index(_, shape):
             if shape.prefix is not None and shape.prefix.startswith("?"):
                 return "shape"
@@ -121,7 +123,7 @@ def unknown_in(type_: Type) -> str | None:
         case _:
             return None
     for dim in dims:
-        for name in dim.symbols():
+        for name, _ in dim.terms:
             if name.startswith("?"):
                 hint = name.partition(".")[2]
                 return f"dimension `{hint}`" if hint else "dimension"

@@ -14,7 +14,7 @@ from presk.types.decide import Decider
 from presk.types.type import Hyper, HyperKind, Instance, ModuleType, Params, Type, type_dims
 from presk.typing import expressions
 from presk.typing.checker import Checker, Obligation, expand, generic_instance
-from presk.typing.finish import resolved, unknown_in, unsolved
+from presk.typing.finish import Finishing, unknown_in
 from presk.typing.modules import rename_axes
 from presk.typing.scope import EMPTY, ModuleParameter, Variable
 from presk.typing.typed import BoundName, Literal, Typed, TypedFunction
@@ -73,13 +73,13 @@ def type_function(
             checker.fill_holes()
     _discharge(checker)
     completed = _completed(checker, signature, params, body)
-    typed = resolved(checker, body) if body is not None else None
+    finishing = Finishing(checker)
+    typed = finishing.resolved(body) if body is not None else None
     if not reporter.failed and not signature.refused:
         _parameters_known(checker, fn, completed)
     if typed is not None and not reporter.failed:
-        left = unsolved(typed)
-        if left is not None:
-            at, what = left
+        if finishing.unsolved is not None:
+            at, what = finishing.unsolved
             reporter.report(
                 "E2017",
                 at,
@@ -90,8 +90,8 @@ def type_function(
         completed,
         tuple((axis_names or {}).get(name, name) for name in signature.axes),
         theta,
-        tuple(resolved(checker, item) for item in params),
-        tuple(resolved(checker, item) if item is not None else None for item in defaults),
+        tuple(finishing.resolved(item) for item in params),
+        tuple(finishing.resolved(item) if item is not None else None for item in defaults),
         typed if not reporter.failed else None,
         tuple(dict.fromkeys(checker.calls)),
         reporter.diagnostics(),

@@ -6,12 +6,13 @@ own module (`l1`, `blocks`), whose parameters are part of the own θ.
 
 from dataclasses import dataclass
 
-from presk.elab.entities import Init, ModuleHeader, Signature
+from presk.elab.entities import ModuleHeader, Signature
 from presk.prims.surface import Refused
 from presk.syntax import tree
 from presk.syntax.tree import At
 from presk.types import trees
 from presk.types.dim import Dim
+from presk.types.trees import ParamField, UseField
 from presk.types.type import (
     Axis,
     Composed,
@@ -73,12 +74,12 @@ def own_field(checker: Checker, name: str, at: At) -> Typed | None:
         return None
     for field in fields_of(checker, checker.self_instance()):
         if field.name == name:
-            type_: Type = field.type if isinstance(field, trees.Param) else Params(field.instance)
+            type_: Type = field.type if isinstance(field, ParamField) else Params(field.instance)
             return ReadField(at, type_, theta(checker, at), name)
     return None
 
 
-def fields_of(checker: Checker, instance: Instance) -> tuple[trees.Param[Init] | trees.Use, ...]:
+def fields_of(checker: Checker, instance: Instance) -> tuple[ParamField | UseField, ...]:
     """The fields of an instance with its arguments put in."""
     return trees.fields(checker.subst.instance(instance), checker.env.modules)
 
@@ -117,7 +118,7 @@ def module_value(checker: Checker, expr: tree.Expr, scope: Scope) -> ModuleValue
             if outer is None or outer.theta is None:
                 return None
             for field in fields_of(checker, outer.instance):
-                if field.name == name and isinstance(field, trees.Use):
+                if field.name == name and isinstance(field, UseField):
                     return ModuleValue(field.instance, ReadField(at, Params(field.instance), outer.theta, name))
             return None
         case tree.DimArgs(at, base, arguments):

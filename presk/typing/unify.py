@@ -31,6 +31,7 @@ from presk.types.type import (
     Params,
     Real,
     Shape,
+    Stack,
     Stacked,
     Tuple,
     Type,
@@ -133,7 +134,7 @@ class Substitution:
                 return ModuleType(self.instance(instance))
             case Function(params, result):
                 return Function(tuple(map(self.type, params)), self.type(result))
-            case Hyper() | Key() | TypeVar():
+            case Hyper() | Key() | Stack() | TypeVar():
                 return value
 
     # --- proofs -----------------------------------------------------------------------------------------------------
@@ -362,6 +363,8 @@ def describe(value: Type) -> str:
             return f"the function `{show(value)}`"
         case Tuple():
             return f"the tuple `{show(value)}`"
+        case Stack():
+            return f"the saved values `{show(value)}`"
         case TypeVar():
             return "a value of unknown type"
 

@@ -41,7 +41,7 @@ def literals() -> Mapping[str, set[str]]:
         for path in sorted((ROOT / package).rglob("*.py")):
             if path.parent == ROOT / "presk" / "diagnostics":
                 continue
-            for code in re.findall(r"""["']([EW]\d{4})["']""", path.read_text("utf-8")):
+            for code in re.findall(r"""["'](?:error\[)?([EW]\d{4})["'\]]""", path.read_text("utf-8")):
                 found.setdefault(code, set()).add(path.relative_to(ROOT).as_posix())
     return found
 

@@ -18,8 +18,8 @@ MENDED: Final = [row for row in CODES.values() if row.mended is not None]
 PROGRAM, FINE, COMMAND = 1, 0, 2
 
 
-def check(example: Example, folder: Path) -> tuple[int, list[str]]:
-    """The exit code of `presk check` on an example, and the codes that it reports, in order."""
+def check(example: Example, folder: Path) -> tuple[int, list[str], str]:
+    """The exit code of `presk check` on an example, the codes that it reports in order, and its standard error."""
     place = folder / "program"
     for name, content in example.files.items():
         path = place / name
@@ -33,19 +33,27 @@ def check(example: Example, folder: Path) -> tuple[int, list[str]]:
         stdout=out,
         stderr=err,
     )
-    assert err.getvalue() == b""
-    return status, [json.loads(line)["code"] for line in out.getvalue().decode().splitlines()]
+    codes = [json.loads(line)["code"] for line in out.getvalue().decode().splitlines()]
+    return status, codes, err.getvalue().decode()
 
 
 @pytest.mark.parametrize("row", CHECKED, ids=lambda row: row.code)
 def test_the_example_reports_the_code(row: Code, tmp_path: Path) -> None:
     assert row.example is not None
-    status, codes = check(row.example, tmp_path)
-    assert row.code in codes
-    assert status == (FINE if row.code.startswith("W") else COMMAND if row.code.startswith("E9") else PROGRAM)
+    status, codes, complaint = check(row.example, tmp_path)
+    if row.code.startswith("E9"):
+        # The command line is wrong, so nothing is checked, and it is no diagnostic of a program.
+        assert status == COMMAND
+        assert codes == []
+        assert complaint.startswith(f"error[{row.code}]: ")
+    else:
+        assert status == (FINE if row.code.startswith("W") else PROGRAM)
+        # Nothing but this code, so that a page shows its subject alone.
+        assert set(codes) == {row.code}
+        assert complaint == ""
 
 
 @pytest.mark.parametrize("row", MENDED, ids=lambda row: row.code)
 def test_the_mended_example_reports_nothing(row: Code, tmp_path: Path) -> None:
     assert row.mended is not None
-    assert check(row.mended, tmp_path) == (FINE, [])
+    assert check(row.mended, tmp_path) == (FINE, [], "")

@@ -5,7 +5,7 @@ from functools import reduce
 from itertools import product
 from math import lcm
 
-import z3
+import z3  # type: ignore[import-untyped]
 from gmpy2 import mpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ from presk.types.dim import Dim, constant, symbol
 
 NAMES = ("A", "B", "C")
 ORDERS = (Relation.LE, Relation.LT, Relation.GE, Relation.GT)
-many = settings(max_examples=4 * settings().max_examples)
+many = settings(max_examples=2 * settings().max_examples)
 
 
 def form(plain):
@@ -196,10 +196,10 @@ def test_both_sides_may_be_scaled(claim, given_facts, factor):
 @given(claims, facts, claims)
 def test_a_fact_more_proves_no_less(claim, given_facts, fact):
     before, after = decide(claim, given_facts), decide(claim, (*given_facts, fact))
-    if before == Proved():
-        assert after == Proved()
-    elif isinstance(after, Refuted):
+    if isinstance(before, Refuted) and isinstance(after, Refuted):
         assert after.at >= before.at
+    else:
+        assert after == Proved()
 
 
 @given(facts)
@@ -207,7 +207,7 @@ def test_facts_imply_themselves(given_facts):
     assert all(decide(fact, given_facts) == Proved() for fact in given_facts)
 
 
-@given(st.lists(st.tuples(claims, facts), max_size=8), st.integers(0, 3))
+@given(st.lists(st.tuples(claims, facts), max_size=4), st.integers(0, 3))
 def test_memory_changes_nothing(questions, remembered):
     decider = Decider(remembered=remembered)
     for claim, given_facts in (*questions, *questions):

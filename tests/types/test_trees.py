@@ -6,21 +6,8 @@ import pytest
 from gmpy2 import mpq
 
 from presk.types.dim import ONE, ZERO, constant, symbol
-from presk.types.trees import Leaf, Param, Use, fields, leaf_count, leaves
+from presk.types.trees import Init, Leaf, ParamField, UseField, fields, leaf_count, leaves
 from presk.types.type import Axis, Composed, Instance, ModuleRef, Named, Real, Shape, Stacked
-
-
-@dataclass(frozen=True)
-class ParamField:
-    name: str
-    type: Real
-    init: str
-
-
-@dataclass(frozen=True)
-class UseField:
-    name: str
-    instance: Instance
 
 
 @dataclass(frozen=True)
@@ -33,7 +20,7 @@ class Header:
 
 
 In, Out, D, L, T = map(symbol, ("In", "Out", "D", "L", "T"))
-ZEROS, NORMAL = "zeros", "normal(std = 0.02)"
+ZEROS, NORMAL = Init("zeros"), Init("normal", "0.02")
 
 
 def real(*lengths):
@@ -85,16 +72,16 @@ def shapes(instance):
 
 def test_fields_have_the_arguments_put_in():
     assert fields(Named(ref("MLP"), (constant(12),)), HEADERS) == (
-        Use("l1", Named(ref("Linear"), (constant(12), constant(48)))),
-        Param("scale", Real(Shape((Axis(constant(12), "col"),))), ZEROS),
-        Use("l2", Named(ref("Linear"), (constant(48), constant(12)))),
+        UseField("l1", Named(ref("Linear"), (constant(12), constant(48)))),
+        ParamField("scale", Real(Shape((Axis(constant(12), "col"),))), ZEROS),
+        UseField("l2", Named(ref("Linear"), (constant(48), constant(12)))),
     )
 
 
 def test_arguments_are_put_in_all_at_once():
     assert fields(Named(ref("Linear"), (Out, In)), HEADERS) == (
-        Param("w", real(Out, In), NORMAL),
-        Param("b", real(In), ZEROS),
+        ParamField("w", real(Out, In), NORMAL),
+        ParamField("b", real(In), ZEROS),
     )
 
 
@@ -117,16 +104,22 @@ def test_stack_puts_an_unnamed_axis_in_front_at_every_depth():
         "l2.b : ℝ[3, 2]",
     ]
     first, _, _ = fields(Stacked(constant(3), Named(ref("MLP"), (D,))), HEADERS)
-    assert first == Use("l1", Stacked(constant(3), Named(ref("Linear"), (D, FOUR_D))))
+    assert first == UseField("l1", Stacked(constant(3), Named(ref("Linear"), (D, FOUR_D))))
 
 
 def test_nested_stacks_put_the_outer_one_first():
     nested = Stacked(constant(2), Stacked(constant(3), Named(ref("Linear"), (ONE, D))))
     assert shapes(nested) == ["w : ℝ[2, 3, 1, D]", "b : ℝ[2, 3, D]"]
-    assert fields(nested, HEADERS)[1] == Param("b", real(constant(2), constant(3), D), ZEROS)
+    assert fields(nested, HEADERS)[1] == ParamField("b", real(constant(2), constant(3), D), ZEROS)
     (both,) = fields(Stacked(constant(5), Named(ref("Pair"))), HEADERS)
-    assert isinstance(both, Use)
-    assert [field.instance.length for field in fields(both.instance, HEADERS)] == [constant(5), constant(5)]
+    assert isinstance(both, UseField)
+    assert both.instance == Stacked(
+        constant(5), Stacked(constant(2), Composed(Named(ref("MLP"), (T,)), Named(ref("Empty"))))
+    )
+    assert fields(both.instance, HEADERS) == (
+        UseField("outer", Stacked(constant(5), Stacked(constant(2), Named(ref("MLP"), (T,))))),
+        UseField("inner", Stacked(constant(5), Stacked(constant(2), Named(ref("Empty"))))),
+    )
     assert shapes(Stacked(constant(5), Named(ref("Pair"))))[0] == "both.outer.l1.w : ℝ[5, 2, T, 4*T]"
 
 
@@ -142,11 +135,11 @@ def test_hidden_dimensions_take_the_instance_s_values():
 def test_model_stands_for_its_instance():
     instance = Named(ref("Nick"), (), (("T", constant(6)),))
     assert fields(instance, HEADERS) == (
-        Use("outer", Named(ref("MLP"), (constant(8),))),
-        Use("inner", Named(ref("Embed"), (constant(6),), (("T", constant(6)),))),
+        UseField("outer", Named(ref("MLP"), (constant(8),))),
+        UseField("inner", Named(ref("Embed"), (constant(6),), (("T", constant(6)),))),
     )
     stacked = Stacked(L, instance)
-    assert fields(stacked, HEADERS)[0] == Use("outer", Stacked(L, Named(ref("MLP"), (constant(8),))))
+    assert fields(stacked, HEADERS)[0] == UseField("outer", Stacked(L, Named(ref("MLP"), (constant(8),))))
     assert shapes(stacked)[-1] == "inner.pos : ℝ[L, 6, 6]"
 
 
@@ -169,7 +162,7 @@ def test_leaves_follow_fields(name):
 
     def walk(path, instance):
         for field in fields(instance, HEADERS):
-            if isinstance(field, Use):
+            if isinstance(field, UseField):
                 yield from walk((*path, field.name), field.instance)
             else:
                 yield Leaf(".".join((*path, field.name)), field.type, field.init)
@@ -204,4 +197,4 @@ def test_counting_does_not_walk_an_exponential_tree():
 def test_fields_are_program_values():
     field = fields(Named(ref("Linear"), (ONE, ONE)), HEADERS)[0]
     with pytest.raises(AttributeError):
-        field.name = "v"
+        field.name = "v"  # type: ignore[misc]

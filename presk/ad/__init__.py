@@ -1,0 +1,1 @@
+"""Differentiation of PSK-Core: the reverse sweep, dead code after it, residuals."""

@@ -1,0 +1,39 @@
+"""What a function's derivative needs to know of the functions it calls."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from presk.ad.kinds import carries
+from presk.core.ir import Dims, Function, Param
+from presk.types.type import Shape, Type, instantiate
+
+
+class Signature(msgspec.Struct, frozen=True, array_like=True):
+    """A function without its body."""
+
+    name: str
+    params: tuple[Param, ...]
+    result: Type
+
+    def adjoints(self) -> tuple[int, ...]:
+        """The parameters that have an adjoint, in order: what the function's `.vjp` returns."""
+        return tuple(place for place, param in enumerate(self.params) if carries(param.type))
+
+    def param_types(self, dims: Dims, prefix: Shape | None) -> tuple[Type, ...]:
+        """The parameters' types at a call."""
+        values = dict(dims)
+        return tuple(instantiate(param.type, values, prefix) for param in self.params)
+
+
+Signatures = Mapping[str, Signature]
+
+
+def signature(function: Function) -> Signature:
+    """A function's signature."""
+    return Signature(function.name, function.params, function.result)
+
+
+def signatures(functions: Iterable[Function]) -> dict[str, Signature]:
+    """Signatures by name."""
+    return {function.name: signature(function) for function in functions}
