@@ -83,6 +83,16 @@ class Fingerprints:
             made = self._made[module, packages] = self._make(module, packages)
         return made
 
+    def files(self, reach: frozenset[str]) -> tuple[str, ...]:
+        """The source and data files of these modules that were read."""
+        paths = {name: path for name in reach if (path := self._modules.path(name)) is not None}
+        declared = (
+            os.path.join(os.path.dirname(path), file)
+            for name, path in paths.items()
+            for file in self._source(name, path)[1].files
+        )
+        return tuple(sorted({*paths.values(), *declared}))
+
     def changed(self) -> tuple[str, ...]:
         """The files that differ from what was read: a process that sees any runs old code, and should be replaced."""
         return tuple(path for path, digest in sorted(self._read.items()) if self._files.digest(path) != digest)

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from presk.core.ir import Apply, Closure, Function, Grad, Origin
 from presk.ad import names
+from presk.core.ir import Apply, Closure, Function, Grad, Origin
 from presk.diagnostics.value import Diagnostic, Label, Place
+from presk.syntax.tree import NOWHERE
 
 Origins = Mapping[tuple[str, int], Origin]
 
@@ -49,22 +50,17 @@ def not_a_lambda(function: str, var: int, *, applied: bool, declared: str | None
 
 def refusals(function: Function) -> tuple[Refusal, ...]:
     """Why a function cannot be differentiated, as far as its own body says."""
+    made = {binding.var: binding.op for binding in function.bindings}
     found = []
-    for binding in function.bindings:
-        if isinstance(binding.op, Grad):
-            found.append(second_order(function.name, binding.var))
-        elif isinstance(binding.op, Apply):
-            found += applied_value(function, binding.var, binding.op.function)
+    for var, op in made.items():
+        if isinstance(op, Grad):
+            found.append(second_order(function.name, var))
+        elif isinstance(op, Apply):
+            value = made.get(op.function)
+            if not isinstance(value, Grad) and not lambda_of_body(value):
+                declared = value.function if isinstance(value, Closure) else None
+                found.append(not_a_lambda(function.name, var, applied=True, declared=declared))
     return tuple(found)
-
-
-def applied_value(function: Function, var: int, value: int) -> tuple[Refusal, ...]:
-    """E6002 for an application of a value that no lambda of the body made; of a `grad`, nothing: that is E6001."""
-    made = next((binding.op for binding in function.bindings if binding.var == value), None)
-    if isinstance(made, Grad) or lambda_of_body(made):
-        return ()
-    declared = made.function if isinstance(made, Closure) else None
-    return (not_a_lambda(function.name, var, applied=True, declared=declared),)
 
 
 def lambda_of_body(made: object) -> bool:
@@ -72,8 +68,16 @@ def lambda_of_body(made: object) -> bool:
     return isinstance(made, Closure) and names.is_lambda(made.function)
 
 
-def diagnostic(refusal: Refusal, origins: Origins) -> Diagnostic:
-    """The diagnostic, at the binding's place in the source; the empty place of the file where none is known."""
-    origin = origins.get((refusal.function, refusal.var))
-    place = Place(0, -1) if origin is None else Place(origin.at[0], origin.at[1], origin.chunk, origin.file)
-    return Diagnostic(refusal.code, refusal.message, Label(place, refusal.text), mend=refusal.mend)
+def diagnostic(refusal: Refusal, origins: Origins, asked: tuple[str, int] | None = None) -> Diagnostic:
+    """The diagnostic, at the binding's place in the source; `asked` is the `grad` that differentiates its function."""
+    labels: tuple[Label, ...] = ()
+    if asked is not None and asked != (refusal.function, refusal.var) and asked in origins:
+        labels = (Label(_place(asked, origins), "because of this `grad`"),)
+    primary = Label(_place((refusal.function, refusal.var), origins), refusal.text)
+    return Diagnostic(refusal.code, refusal.message, primary, labels, mend=refusal.mend)
+
+
+def _place(binding: tuple[str, int], origins: Origins) -> Place:
+    """A binding's place, the empty one of the file where none is known."""
+    origin = origins.get(binding)
+    return Place(*NOWHERE) if origin is None else Place(*origin.at, origin.chunk, origin.file)

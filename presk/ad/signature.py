@@ -6,6 +6,7 @@ import msgspec
 
 from presk.ad.kinds import carries
 from presk.core.ir import Dims, Function, Param
+from presk.types.dim import symbol
 from presk.types.type import Shape, Type, instantiate
 
 
@@ -13,6 +14,7 @@ class Signature(msgspec.Struct, frozen=True, array_like=True):
     """A function without its body."""
 
     name: str
+    dims: tuple[str, ...]
     params: tuple[Param, ...]
     result: Type
 
@@ -25,13 +27,17 @@ class Signature(msgspec.Struct, frozen=True, array_like=True):
         values = dict(dims)
         return tuple(instantiate(param.type, values, prefix) for param in self.params)
 
+    def same_dims(self) -> Dims:
+        """The function's dimensions, handed on to one that shares them."""
+        return tuple((name, symbol(name)) for name in self.dims)
+
 
 Signatures = Mapping[str, Signature]
 
 
 def signature(function: Function) -> Signature:
     """A function's signature."""
-    return Signature(function.name, function.params, function.result)
+    return Signature(function.name, function.dims, function.params, function.result)
 
 
 def signatures(functions: Iterable[Function]) -> dict[str, Signature]:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+import msgspec
+
 from presk.core.ir import (
     Apply,
     Binding,
@@ -39,7 +41,8 @@ from presk.core.ir import (
 from presk.elab.entities import ModuleHeader
 from presk.prims.attrs import Align, Attr, Attrs, AxisNames, Length, Select, Word
 from presk.syntax.tree import At
-from presk.types.dim import constant, symbol
+from presk.types.dim import Dim, constant, symbol
+from presk.types.trees import ParamField, fields
 from presk.types.trees import Init, UseField
 from presk.types.type import (
     PREFIX,
@@ -82,12 +85,19 @@ class Callees:
     headers: Mapping[ModuleRef, ModuleHeader]
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Sited(msgspec.Struct, frozen=True, array_like=True):
+    """Where a binding comes from."""
+
+    function: str
+    var: int
+    origin: Origin
+
+
+class Lowered(msgspec.Struct, frozen=True, array_like=True):
     """The core functions of one declaration, itself first, and where their bindings come from."""
 
     functions: tuple[Function, ...]
-    origins: Mapping[tuple[str, int], Origin]
+    origins: tuple[Sited, ...]
 
 
 _ARITH: Final = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
@@ -149,14 +159,14 @@ class _Lowering:
 
     def run(self) -> None:
         function = self.function
-        assert function.body is not None and function.signature.result is not None
+        assert function.body is not None and function.result is not None
         body = _Body(self.name)
         if function.theta is not None:
             body.variables[0] = body.param("θ", function.theta)
         for item in function.params:
             body.variables[item.index] = body.param(item.name, item.type)
         returns = self.expr(body, function.body)
-        self.close(body, function.signature.dims, returns, function.signature.result)
+        self.close(body, function.signature.dims, returns, function.result)
 
     # --- expressions --------------------------------------------------------------------------------------------------
 
@@ -313,12 +323,13 @@ class _Lowering:
         return self.emit(body, node.type, op, node.at)
 
     def call(self, body: _Body, node: typed.Call) -> int:
-        theta = self.expr(body, node.theta) if node.theta is not None else None
         args: list[int | None] = []
         for item in node.args:
             if isinstance(item, typed.ModuleArg):
                 continue
             args.append(self.expr(body, item) if item is not None else None)
+        # A sub-module's tree is read where it is used, behind the arguments.
+        theta = self.expr(body, node.theta) if node.theta is not None else None
         return self.target(body, node.target, theta, args, node.type, node.at)
 
     def target(
@@ -391,13 +402,15 @@ def emit_init(building: "_Lowering | InitLowering", body: _Body, instance: Insta
     match instance:
         case Named(module, arguments, hidden):
             header = building.callees.headers[module]
+            values = dict(zip(header.dims, arguments, strict=True)) | dict(hidden)
             if header.model is not None:
-                values = dict(hidden)
-                return emit_init(
-                    building, body, map_instance(header.model, lambda dim: dim.substitute(values)), key, at
-                )
-            dims: Dims = (*zip(header.dims, arguments, strict=True), *hidden)
-            return building.emit(body, type_, Call(building.callees.init_name(module), dims, None, (key,)), at)
+                of_model = map_instance(header.model, lambda dim: dim.substitute(values))
+                return emit_init(building, body, of_model, key, at)
+            if not has_initializer(header):
+                return emit_fields(building, body, instance, header, key, at)
+            return building.emit(
+                body, type_, Call(building.callees.init_name(module), tuple(values.items()), None, (key,)), at
+            )
         case Stacked(length, inner):
             count = length.natural()
             assert count is not None  # a symbolic length is E5002, reported before
@@ -414,6 +427,43 @@ def emit_init(building: "_Lowering | InitLowering", body: _Body, instance: Insta
                 for place, part in enumerate((outer, inner))
             )
             return building.emit(body, type_, MakeParams(parts), at)
+
+
+def has_initializer(header: ModuleHeader) -> bool:
+    """Whether a module has one initializer for all its instances: not if a stack's length is one of its own dimensions, since
+    a stack is initialized layer by layer; such a module is initialized in place, at each instance."""
+    return not any(length.terms for field in header.fields for length in _lengths(field))
+
+
+def _lengths(field: ParamField | UseField) -> list[Dim]:
+    """The lengths of the stacks of a sub-module."""
+    found: list[Dim] = []
+    waiting = [field.instance] if isinstance(field, UseField) else []
+    while waiting:
+        match waiting.pop():
+            case Stacked(length, inner):
+                found.append(length)
+                waiting.append(inner)
+            case Composed(outer, inner):
+                waiting += [outer, inner]
+            case Named():
+                pass
+    return found
+
+
+def emit_fields(
+    building: "_Lowering | InitLowering", body: _Body, instance: Named, header: ModuleHeader, key: int, at: At
+) -> int:
+    """The fields of an instance, each from its own child of the key, in order of declaration."""
+    keys = split(building, body, key, len(header.fields), at)
+    made = []
+    for place, item in enumerate(fields(instance, building.callees.headers)):
+        child = building.emit(body, Key(), Project(keys, place), at)
+        if isinstance(item, UseField):
+            made.append(emit_init(building, body, item.instance, child, at))
+        else:
+            made.append(building.emit(body, item.type, initializer(item.init, child), at, item.name))
+    return building.emit(body, Params(instance), MakeParams(tuple(made)), at)
 
 
 def split(building: "_Lowering | InitLowering", body: _Body, key: int, count: int, at: At) -> int:
@@ -442,15 +492,7 @@ class InitLowering:
         key = body.param("key", Key())
         at = (0, 1)
         result = Params(generic_instance(header))
-        keys = split(self, body, key, len(header.fields), at)
-        made = []
-        for place, item in enumerate(header.fields):
-            child = self.emit(body, Key(), Project(keys, place), at)
-            if isinstance(item, UseField):
-                made.append(emit_init(self, body, item.instance, child, at))
-                continue
-            made.append(self.emit(body, item.type, initializer(item.init, child), at, item.name))
-        returns = self.emit(body, result, MakeParams(tuple(made)), at)
+        returns = emit_fields(self, body, generic_instance(header), header, key, at)
         return finish(body, (*header.dims, *header.hidden), returns, result)
 
 
@@ -555,13 +597,17 @@ def lower_function(function: TypedFunction, callees: Callees, mode: Mode) -> Low
     lowering = _Lowering(function, callees.name(function_ref(function)), callees, mode)
     lowering.run()
     own, *lambdas = reversed(lowering.finished)
-    return Lowered((own, *reversed(lambdas)), lowering.origins)
+    return Lowered((own, *reversed(lambdas)), _sited(lowering.origins))
 
 
 def lower_init(header: ModuleHeader, callees: Callees) -> Lowered:
     """`M.init` of a module that is not a `model`."""
     lowering = InitLowering(header, f"module {header.ref.name}", callees)
-    return Lowered((lowering.run(),), lowering.origins)
+    return Lowered((lowering.run(),), _sited(lowering.origins))
+
+
+def _sited(origins: Mapping[tuple[str, int], Origin]) -> tuple[Sited, ...]:
+    return tuple(Sited(function, var, origin) for (function, var), origin in origins.items())
 
 
 def function_ref(function: TypedFunction) -> FunctionRef:

@@ -196,7 +196,7 @@ def xid_table() -> str:
         f'UNICODE: Final = "{UNICODE}"',
     ]
     for name, values in (("XID_START", start), ("XID_CONTINUE", more)):
-        lines.append(f"XID_START: Final[tuple[int, ...]] = (" if name == "XID_START" else f"{name}: Final[tuple[int, ...]] = (")
+        lines.append("XID_START: Final[tuple[int, ...]] = (" if name == "XID_START" else f"{name}: Final[tuple[int, ...]] = (")
         lines.extend(_wrapped(values))
         lines.append(")")
     return "\n".join(lines) + "\n"

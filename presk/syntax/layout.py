@@ -55,10 +55,11 @@ _NOTHING: Final = Token("end", "")
 class _Draft:
     """A chunk that is being gathered."""
 
-    __slots__ = ("body", "closed", "column", "ends", "kind", "parts", "starts", "tokens")
+    __slots__ = ("body", "closed", "column", "ends", "function", "kind", "parts", "starts", "tokens")
 
-    def __init__(self, kind: str, column: int) -> None:
+    def __init__(self, kind: str, first: Token, column: int) -> None:
         self.kind = kind
+        self.function = kind != ITEM and first.kind == "fn"  # an item may be called `fn`
         self.column = column  # of its first token, from 0
         self.tokens: list[Token] = []
         self.starts: list[int] = []
@@ -158,7 +159,7 @@ class _Cutter:
         if self.stack:
             self.broken = True
             self.stack.clear()
-        draft = _Draft(kind, self.column(i))
+        draft = _Draft(kind, self.tokens[i], self.column(i))
         if self.header is None:
             if self.tokens[i].kind in _BLOCKS:
                 draft.kind = HEADER
@@ -216,7 +217,7 @@ class _Cutter:
             return False
         if self.stack:
             return self.stack[-1].lines and kind != "," and current.tokens[-1].kind != ","
-        if current.tokens[0].kind == "fn":
+        if current.function:
             if current.body < 0:
                 return kind not in ("->", "uses")
             return current.body != len(current.tokens) - 1
@@ -290,7 +291,7 @@ class _Cutter:
             elif kind == "let":
                 if self.stack:
                     self.stack[-1].lines = True
-            elif kind == "=" and current.body < 0 and not self.stack and current.tokens[0].kind == "fn":
+            elif kind == "=" and current.body < 0 and not self.stack and current.function:
                 current.body = len(current.tokens) - 1
         if self.stack or self.header is not None:
             self.broken = True

@@ -37,8 +37,8 @@ from presk.syntax.tokens import (
     NAME,
     NAT,
     NEWLINE,
-    RESERVED,
     OPERAND_ENDS,
+    RESERVED,
     STRING,
     Chunk,
     FileTokens,
@@ -223,6 +223,10 @@ def _advance(states: list[int], kind: str) -> bool:
 def retag(chunk_kind: str, tokens: tuple[Token, ...]) -> list[str]:
     """The kinds of the tokens as the grammar wants them: words that are special by position, and colons before types."""
     kinds = [token.kind for token in tokens]
+    if chunk_kind == ITEM:
+        _retag_item(tokens, kinds)
+    elif chunk_kind == DECLARATION and len(kinds) > 1 and kinds[0] == kinds[1] == NAME and tokens[0].text == "model":
+        kinds[0] = "model"
     calls: list[bool | None] = []  # per open bracket: call parentheses, other parentheses, neither
     before = ""  # the kind of the token before
     for i, kind in enumerate(kinds):
@@ -247,10 +251,6 @@ def retag(chunk_kind: str, tokens: tuple[Token, ...]) -> list[str]:
         elif kind == "init" and before == ".":
             kinds[i] = NAME  # `M.init(key)`: the one reserved word that is also the name of a function
         before = kind
-    if chunk_kind == ITEM:
-        _retag_item(tokens, kinds)
-    elif chunk_kind == DECLARATION and len(kinds) > 1 and kinds[0] == kinds[1] == NAME and tokens[0].text == "model":
-        kinds[0] = "model"
     return kinds
 
 

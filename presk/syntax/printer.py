@@ -19,6 +19,8 @@ from presk.syntax.tokens import DECLARATION, HEADER, ITEM, MEMBER, NAME, NAT, NE
 from presk.syntax.tree import Block, Expr, Fn, Module, Node, SourceFile, TypeExpr
 from presk.syntax.unparse import LEVELS, unparse
 
+FIELD: Final = "field"  # the kind `retag` gives to an item's name
+
 WIDTH: Final = 100  # characters of a line
 INDENT: Final = 2
 
@@ -73,8 +75,10 @@ def atoms(chunk_kind: str, tokens: Sequence[Token], ascii_only: bool = False) ->
     lambdas: list[int] = []  # depths at which a `λ` waits for its dot
     before = ""
     tight = True  # whether the token before wants no blank behind it
+    function = bool(tokens) and tokens[0].kind == "fn" and chunk_kind != ITEM
     for i, token in enumerate(tokens):
-        kind = token.kind
+        # The name of an item may be a reserved word, and is not to be taken for one.
+        kind = FIELD if kinds[i] == FIELD else token.kind
         space = not tight
         tight = False
         role = ""
@@ -84,7 +88,7 @@ def atoms(chunk_kind: str, tokens: Sequence[Token], ascii_only: bool = False) ->
                 opened.pop()
         elif kind in _OPEN:
             block = kind == "{" and chunk_kind == HEADER and i == len(tokens) - 2
-            params = kind == "(" and tokens[0].kind == "fn" and not opened and before in (NAME, "}") and "=" not in kinds[:i]
+            params = kind == "(" and function and not opened and before in (NAME, "}") and "=" not in kinds[:i]
             space = space and (block or not (before in OPERAND_ENDS or before in ("ℝ", "idx", "ein")))
             tight = True
             opened.append("params" if params else kind)

@@ -345,7 +345,7 @@ def _declaration(node: Node) -> list[_Part]:
             return [_word(node.name), *_typed(node.type), symbol("="), (node.value, 0)]
         case Checkpoint():
             return [
-                Token(NAME, "checkpoint"), Token(NAME, "every"), (node.count, 0), Token(NAME, node.unit),
+                Token(NAME, "checkpoint"), Token(NAME, "every"), (node.count, 1), Token(NAME, node.unit),
                 Token(NAME, "to"), Token(STRING, node.path),
             ]  # fmt: skip
         case Parameter():

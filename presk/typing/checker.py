@@ -19,6 +19,7 @@ from presk.types.claim import Claim, Proved, Refuted
 from presk.types.decide import Decider
 from presk.types.dim import Dim, symbol
 from presk.types.type import (
+    Composed,
     Hyper,
     Index,
     Instance,
@@ -27,6 +28,7 @@ from presk.types.type import (
     Named,
     Real,
     Shape,
+    Stacked,
     Tuple,
     Type,
     TypeVar,
@@ -68,6 +70,7 @@ class Checker:
     reporter: Reporter
     decider: Decider
     calls: list[CallSite] = field(default_factory=list)
+    inits: list[Instance] = field(default_factory=list)
     obligations: list[Obligation] = field(default_factory=list)
     filled: dict[int, Typed] = field(default_factory=dict)
     _pending: list[_Pending] = field(default_factory=list)
@@ -330,13 +333,18 @@ def generic_instance(header: ModuleHeader) -> Named:
 
 
 def expand(instance: Instance, modules: Mapping[ModuleRef, ModuleHeader]) -> Instance:
-    """The instance with `model` names replaced by what they stand for."""
+    """The instance with `model` names replaced, at every depth, by what they stand for."""
     match instance:
-        case Named(ref, _, hidden) if (header := modules.get(ref)) is not None and header.model is not None:
+        case Named(ref, _, hidden):
+            header = modules.get(ref)
+            if header is None or header.model is None:
+                return instance
             values = dict(hidden)
             return expand(map_instance(header.model, lambda dim: dim.substitute(values)), modules)
-        case _:
-            return instance
+        case Stacked(length, inner):
+            return Stacked(length, expand(inner, modules))
+        case Composed(outer, inner):
+            return Composed(expand(outer, modules), expand(inner, modules))
 
 
 def literal_value(node: Typed) -> mpq | None:

@@ -10,6 +10,7 @@ from presk.types.type import (
     Function,
     Hyper,
     Index,
+    Instance,
     Key,
     Mask,
     ModuleType,
@@ -24,7 +25,7 @@ from presk.types.type import (
     instance_dims,
     type_dims,
 )
-from presk.typing.checker import Checker
+from presk.typing.checker import Checker, expand
 from presk.typing.typed import Direct, Hole, Node
 from presk.typing.unify import WRONG
 
@@ -45,6 +46,8 @@ class Finishing:
     def __init__(self, checker: Checker) -> None:
         self._subst: Final = checker.subst
         self._filled: Final = checker.filled
+        self._modules: Final = checker.env.modules
+        self._models: Final = any(header.model is not None for header in checker.env.modules.values())
         self._known: Final[dict[int, tuple[Any, Any]]] = {}
         self._at: At = (0, 0)
         self.unsolved: tuple[At, str] | None = None
@@ -60,13 +63,13 @@ class Finishing:
         if kind is tuple:
             return tuple([self._walk(item) for item in value]) if value else value
         if kind in _TYPES:
-            return self._once(value, self._subst.type)
+            return self._once(value, self._type)
         if kind is Dim:
             return self._once(value, self._subst.dim) if value.terms else value
         if kind is Shape:
             return self._once(value, self._subst.shape)
         if kind in _INSTANCES:
-            return self._once(value, self._subst.instance)
+            return self._once(value, self._instance)
         if kind is Hole:
             filled = self._filled.get(value.number)
             if filled is not None:
@@ -78,6 +81,27 @@ class Finishing:
         if kind is Direct:
             self._instantiated(value)
         return kind(*[self._walk(getattr(value, name)) for name in kind.__struct_fields__])
+
+    def _type(self, value: Type) -> Type:
+        return self._expanded(self._subst.type(value)) if self._models else self._subst.type(value)
+
+    def _instance(self, value: Instance) -> Instance:
+        resolved = self._subst.instance(value)
+        return expand(resolved, self._modules) if self._models else resolved
+
+    def _expanded(self, value: Type) -> Type:
+        """The type with instances in place of the names of `model`s."""
+        match value:
+            case Params(instance):
+                return Params(expand(instance, self._modules))
+            case ModuleType(instance):
+                return ModuleType(expand(instance, self._modules))
+            case Tuple(items):
+                return Tuple(tuple(map(self._expanded, items)))
+            case Function(params, result):
+                return Function(tuple(map(self._expanded, params)), self._expanded(result))
+            case _:
+                return value
 
     def _node(self, value: Node, kind: Any) -> Any:
         type_ = self._walk(value.type)

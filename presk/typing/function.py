@@ -89,11 +89,13 @@ def type_function(
     return TypedFunction(
         completed,
         tuple((axis_names or {}).get(name, name) for name in signature.axes),
-        theta,
+        finishing.resolved(theta) if theta is not None else None,
         tuple(finishing.resolved(item) for item in params),
         tuple(finishing.resolved(item) if item is not None else None for item in defaults),
+        finishing.resolved(completed.result) if completed.result is not None else None,
         typed if not reporter.failed else None,
         tuple(dict.fromkeys(checker.calls)),
+        tuple(dict.fromkeys(finishing.resolved(tuple(checker.inits)))),
         reporter.diagnostics(),
     )
 

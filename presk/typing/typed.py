@@ -275,7 +275,8 @@ class TypedFunction(msgspec.Struct, frozen=True, array_like=True):
     `signature` has every type (the inferred ones too, as far as they were found), `axes` the names given to its axis
     parameters; `theta` is the type of the parameter tree of
     a member function, variable 0; `defaults` are the typed defaults, None where a parameter has none. `body` is None where it
-    was refused.
+    was refused. `inits` are the module instances whose `init` it calls. Everything but
+    the signature has the instance in place of a `model`'s name.
     """
 
     signature: Signature
@@ -283,6 +284,8 @@ class TypedFunction(msgspec.Struct, frozen=True, array_like=True):
     theta: Type | None
     params: tuple[BoundName, ...]
     defaults: tuple[Typed | None, ...]
+    result: Type | None
     body: Typed | None
     calls: tuple[CallSite, ...]
+    inits: tuple[Instance, ...]
     diagnostics: tuple[Diagnostic, ...]

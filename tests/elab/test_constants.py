@@ -44,7 +44,9 @@ def test_an_override_is_the_value_and_the_expression_is_not_looked_at() -> None:
     assert codes(said) == ["E1001"]
 
 
-@pytest.mark.parametrize("type_, shown", [("f64", "f64"), ("int", "int"), ("ℝ", "real tensor"), ("(nat, nat)", "this type")])
+@pytest.mark.parametrize(
+    "type_, shown", [("f64", "f64"), ("int", "int"), ("ℝ", "real tensor"), ("(nat, nat)", "this type")]
+)
 def test_a_constant_is_a_nat(type_: str, shown: str) -> None:
     found, said = elaborate_constant(declaration(f"const A : {type_} = 0.5"), ENV, Decider())
     (one,) = said
@@ -62,7 +64,9 @@ def test_dimensions_and_their_facts() -> None:
     assert of_t == bound("T", 1024)
 
 
-@pytest.mark.parametrize("text, code", [("Late", "E1006"), ("T*S", "E1007"), ("3 - 5", "E1020"), ("Q", "E1001"), ("T / 2", "E1008")])
+@pytest.mark.parametrize(
+    "text, code", [("Late", "E1006"), ("T*S", "E1007"), ("3 - 5", "E1020"), ("Q", "E1001"), ("T / 2", "E1008")]
+)
 def test_wrong_bounds(text: str, code: str) -> None:
     found, said = elaborate_dimension(declaration(f"dim B <= {text}"), ENV, Decider())
     assert codes(said) == [code]

@@ -144,6 +144,8 @@ def test_the_program_is_the_same_wherever_its_folder_lies(tmp_path: Path) -> Non
         assert log.total().computed == (0 if name == "two" else log.total().asked)
 
 
-@pytest.mark.parametrize("importer, written, identity", [("a/b.psk", "../c.psk", "c.psk"), (MAIN, "./x/../y.psk", "y.psk")])
+@pytest.mark.parametrize(
+    "importer, written, identity", [("a/b.psk", "../c.psk", "c.psk"), (MAIN, "./x/../y.psk", "y.psk")]
+)
 def test_identities_of_given_files(importer: str, written: str, identity: str) -> None:
     assert GivenFiles({}).resolve(importer, written) == identity

@@ -78,7 +78,7 @@ def test_uses_have_their_places() -> None:
 
 
 def test_a_name_stands_once() -> None:
-    found = names_of("const A = 1\ndim A\nfn A(x : ℝ) -> ℝ = x\ntype B = ℝ\nimport \"x.psk\" as B\n")
+    found = names_of('const A = 1\ndim A\nfn A(x : ℝ) -> ℝ = x\ntype B = ℝ\nimport "x.psk" as B\n')
     assert codes(found.diagnostics) == ["E1012", "E1012", "E1012"]
     assert found.repeated == {"dim A", "fn A", "import B"}
     assert "as a constant" in words(found.diagnostics[0])

@@ -18,17 +18,15 @@ fn f{K : dim}(net : a.MLP{D}, θ : params net, x : Acts = d, axis i) -> ℝ[n: m
   let h = λ (z : Zed). z[j: 1..k, l] · r
   ein[aa, bb](p * -q) + (y : idx[cc][dd]) + net.apply(θ).first + o.P.init(key) + E{F}
 """)
-    assert found.names == tuple(
-        sorted(
-            "a D net Acts d m K g x t w Zed z k l r p q y cc dd θ o key E F".split()
-        )
-    )
+    assert found.names == tuple(sorted("a D net Acts d m K g x t w Zed z k l r p q y cc dd θ o key E F".split()))
     assert found.paths == ("a.MLP", "m.V", "net.apply", "o.P")
     assert found.fields == ("MLP", "P", "V", "apply", "first", "init")
 
 
 def test_declared_names_effects_and_axes_are_no_mentions() -> None:
-    found = all_of("module M{A : dim} { param w, v : ℝ[ax: A]\n use l : N\n fn f(x : ℝ) -> ℝ uses Rand = mean(axis model, x) }")
+    found = all_of(
+        "module M{A : dim} { param w, v : ℝ[ax: A]\n use l : N\n fn f(x : ℝ) -> ℝ uses Rand = mean(axis model, x) }"
+    )
     assert found.names == ("A", "N", "mean", "x")
 
 
@@ -44,7 +42,7 @@ def test_declared_names_effects_and_axes_are_no_mentions() -> None:
         ('import "x.psk" as y', ()),
         ("effect Rand", ()),
         ("optimizer adamw { lr = A }", ("A",)),
-        ("training run { checkpoint every N steps to \"x\" }", ("N",)),
+        ('training run { checkpoint every N steps to "x" }', ("N",)),
     ],
 )
 def test_declarations(text: str, names: tuple[str, ...]) -> None:

@@ -24,9 +24,7 @@ ENV = env_with(
     ConstEntity("D", constant(8)),
     DimEntity("B"),
     DimEntity("T", (bound("T", 1024),)),
-    AliasEntity(
-        "Acts", Real(Shape((Axis(symbol("B"), "batch"), Axis(symbol("T"), "seq")))), (bound("T", 1024),)
-    ),
+    AliasEntity("Acts", Real(Shape((Axis(symbol("B"), "batch"), Axis(symbol("T"), "seq")))), (bound("T", 1024),)),
     LINEAR,
     **{"m.Pos": POS},
 )
@@ -162,6 +160,4 @@ def test_a_signature_does_not_depend_on_its_body() -> None:
     fn = declaration("fn f(x : ℝ[D]) -> ℝ uses Rand =\n  let y = x\n  y + y")
     assert header_place(fn) == (0, 13)
     header = msgspec.structs.replace(fn, body=None, at=header_place(fn))
-    assert elaborate_signature(header, "fn f", None, ENV, Decider()) == elaborated(
-        "fn f(x : ℝ[D]) -> ℝ uses Rand = x"
-    )
+    assert elaborate_signature(header, "fn f", None, ENV, Decider()) == elaborated("fn f(x : ℝ[D]) -> ℝ uses Rand = x")

@@ -79,9 +79,7 @@ def power_by_value(tape: Tape, use: Use) -> Cotangents:
     x, n = use.args
     nat, integer = Hyper(HyperKind.NAT), Hyper(HyperKind.INT)
     one = tape.literal(1)
-    step = tape.prim(
-        integer, "hyper_div", tape.prim(nat, "hyper_add", n, n), tape.prim(nat, "hyper_add", n, one)
-    )
+    step = tape.prim(integer, "hyper_div", tape.prim(nat, "hyper_add", n, n), tape.prim(nat, "hyper_add", n, one))
     low = tape.prim(tape.types[x], "powv", x, tape.prim(integer, "hyper_sub", n, step))
     factor = tape.prim(Real(SCALAR), "real", n)
     return (tape.joined("mul", use.ct, tape.joined("mul", low, factor, Align(False, ()))), None)

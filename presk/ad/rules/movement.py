@@ -40,7 +40,9 @@ def concat(tape: Tape, use: Use) -> Cotangents:
     middle = _length(tape, x, place)
     bounds = ((ZERO, middle), (middle, middle + _length(tape, y, place)))
     return tuple(
-        tape.prim(tape.types[one], "slice", use.ct, attrs=(("s0", Select(axis.name, place, *bound)),)) if wanted else None
+        tape.prim(tape.types[one], "slice", use.ct, attrs=(("s0", Select(axis.name, place, *bound)),))
+        if wanted
+        else None
         for one, bound, wanted in zip(use.args, bounds, use.wanted)
     )
 

@@ -11,8 +11,27 @@ _SECOND: Final = NoDerivative("it is part of a derivative, and derivatives are n
 _NUMBER: Final = NoDerivative("it computes with hyperparameters, which have no adjoint")
 
 _ADJOINTS: Final = (
-    *("gelu'", "heaviside", "sign", "dot_vjp_l", "dot_vjp_r", "broadcast_like", "mean_vjp", "sum_to", "cross_entropy_vjp"),
-    *("embed_vjp", "reshape_like", "slice_vjp", "scatter_index", "set_field", "set_elem", "scatter_params", "set_slice"),
+    *(
+        "gelu'",
+        "heaviside",
+        "sign",
+        "dot_vjp_l",
+        "dot_vjp_r",
+        "broadcast_like",
+        "mean_vjp",
+        "sum_to",
+        "cross_entropy_vjp",
+    ),
+    *(
+        "embed_vjp",
+        "reshape_like",
+        "slice_vjp",
+        "scatter_index",
+        "set_field",
+        "set_elem",
+        "scatter_params",
+        "set_slice",
+    ),
     *("stack_zero", "get_slice"),
 )
 _HYPER: Final = ("add", "sub", "mul", "div", "neg", "pow", "eq", "le", "ge", "lt", "gt")
