@@ -42,8 +42,7 @@ from presk.elab.entities import ModuleHeader
 from presk.prims.attrs import Align, Attr, Attrs, AxisNames, Length, Select, Word
 from presk.syntax.tree import At
 from presk.types.dim import Dim, constant, symbol
-from presk.types.trees import ParamField, fields
-from presk.types.trees import Init, UseField
+from presk.types.trees import Init, ParamField, UseField, fields
 from presk.types.type import (
     PREFIX,
     Axis,
@@ -457,7 +456,7 @@ def emit_fields(
     """The fields of an instance, each from its own child of the key, in order of declaration."""
     keys = split(building, body, key, len(header.fields), at)
     made = []
-    for place, item in enumerate(fields(instance, building.callees.headers)):
+    for place, item in enumerate(fields(instance, {header.ref: header})):
         child = building.emit(body, Key(), Project(keys, place), at)
         if isinstance(item, UseField):
             made.append(emit_init(building, body, item.instance, child, at))
