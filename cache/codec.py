@@ -10,7 +10,7 @@ stage must not depend on the order in which a mapping was filled (an engine with
 values only and so shows it). The bits of a float are kept, those of a NaN too.
 """
 
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeVar, overload
 
 import msgspec
 from msgspec.msgpack import Decoder, Encoder
@@ -93,7 +93,15 @@ BYTES: Final[Codec[bytes]] = BytesCodec()
 TEXT: Final[Codec[str]] = TextCodec()
 
 
-def struct_codec(kind: type[T] | Any, name: str | None = None) -> StructCodec[T]:
+@overload
+def struct_codec(kind: type[T], name: str | None = None) -> StructCodec[T]: ...
+
+
+@overload
+def struct_codec(kind: Any, name: str) -> StructCodec[Any]: ...
+
+
+def struct_codec(kind: Any, name: str | None = None) -> StructCodec[Any]:
     """The codec of a type that msgspec knows: a frozen Struct, a tagged union, a tuple of them, ``bytes | None``.
 
     ``name`` is needed where the type has no name of its own (a union), so that two types do not share one.
@@ -102,7 +110,7 @@ def struct_codec(kind: type[T] | Any, name: str | None = None) -> StructCodec[T]
         if not isinstance(kind, type) or getattr(kind, "__args__", None):
             raise TypeError(f"the codec of {kind} needs a name")
         name = f"{kind.__module__}.{kind.__qualname__}"
-    decoder = cast("Decoder[T]", Decoder(kind, ext_hook=decode_number, dec_hook=_exact_type))
+    decoder: Decoder[Any] = Decoder(kind, ext_hook=decode_number, dec_hook=_exact_type)
     return StructCodec(decoder, f"struct {name}")
 
 

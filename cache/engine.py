@@ -129,8 +129,7 @@ class Engine:
     def flush(self) -> None:
         """Writes what was computed to the disk."""
         if self.store is not None:
-            with self._lock:
-                imports = self.fingerprints.remembered()
+            imports = self.fingerprints.remembered()
             if imports is not None:
                 self.store.put_memo(_IMPORTS_MEMO, imports)
             self.store.flush()
@@ -148,11 +147,12 @@ class Engine:
         return None if key is None else explain(key, self._history)
 
     def _own(self, held: Result[Any]) -> Handle[Any]:
-        if not isinstance(held, Handle):
-            raise TypeError(f"an input is a result of the engine, not {type(held).__qualname__}; see Engine.leaf")
-        if held.engine is not self:
+        # Cheaper than asking for the class first, on a path that is walked for every input of every question.
+        if getattr(held, "engine", None) is self:
+            return cast("Handle[Any]", held)
+        if isinstance(held, Handle):
             raise TypeError("an input is a result of another engine")
-        return held
+        raise TypeError(f"an input is a result of the engine, not {type(held).__qualname__}; see Engine.leaf")
 
     def _prepare(self, stage: Stage[T]) -> Prepared[T]:
         with self._lock:
@@ -286,8 +286,10 @@ class Engine:
         prepared, stage, key = call.prepared, call.prepared.stage, call.key
         earlier = self._history.earlier(stage.name, call.subject)
         scope = Scope(self, self._get, prepared, (*path, key), log) if stage.composite else None
+        keyed = time.perf_counter()
+        arguments = call.arguments(scope)
         started = time.perf_counter()
-        out = call.run(scope)
+        out: T | Transient[T] = stage.run(*arguments, **call.options)
         finished = time.perf_counter()
         transient = isinstance(out, Transient) or (scope is not None and scope.transient)
         value = out.value if isinstance(out, Transient) else out
@@ -316,8 +318,8 @@ class Engine:
             self._history.asked(stage.name, call.subject, key)
         if log is not None:
             unchanged = bool(earlier) and earlier[0].value == digest and earlier[0].key != key
-            reading = max(0.0, time.perf_counter() - began - (finished - started))
-            log.made(stage.name, call.subject, unchanged, max(0.0, computing), reading)
+            overhead = keyed - began + time.perf_counter() - finished
+            log.made(stage.name, call.subject, unchanged, max(0.0, computing), overhead)
         return Landed(digest, len(data), value, transient)
 
     def _keep(self, call: Call[T], record: Record, value: T, data: Data, began: float) -> None:

@@ -32,10 +32,15 @@ class FileDigests:
     def read(self, path: str) -> tuple[bytes, Digest]:
         """The bytes of a file and their digest, from one reading; ``OSError`` where it cannot be read."""
         now = self._clock()
-        with open(path, "rb", buffering=0) as file:
-            before = os.fstat(file.fileno())
-            data = file.readall()
-            after = os.fstat(file.fileno())
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            before = os.fstat(descriptor)
+            data = os.read(descriptor, before.st_size + 1)
+            while more := os.read(descriptor, 1 << 20):
+                data += more
+            after = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
         digest = value_digest(data)
         stamp = _stamp(before)
         settled = stamp == _stamp(after) and now - max(before.st_mtime_ns, before.st_ctime_ns) > SETTLED_NS

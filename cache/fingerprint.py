@@ -17,14 +17,16 @@ is taken here. Parsing them takes 400 ms; the imports found are therefore rememb
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from presk.cache.canonical import canonical
+from presk.cache.canonical import encode_plain
 from presk.cache.digest import Digest, value_digest
 from presk.cache.file_digests import FileDigests
 from presk.cache.imports import Imports, scan_imports
@@ -52,6 +54,14 @@ class Fingerprint(Struct, frozen=True):
     outside: frozenset[str]
 
 
+class _Surveyed(NamedTuple):
+    """One module: its (label, identity) parts, the project's modules that it imports, other top-level names."""
+
+    parts: Mapping[str, str | Digest]
+    imports: frozenset[str]
+    outside: frozenset[str]
+
+
 class Fingerprints:
     """Fingerprints of the stages of one project, as its sources are when this is made.
 
@@ -68,23 +78,26 @@ class Fingerprints:
         self._modules: Final = Modules(discover_project() if project is None else project)
         self._packages: Final = Packages() if packages is None else packages
         self._files: Final = FileDigests() if files is None else files
+        self._lock: Final = threading.RLock()
         self._read: dict[str, Digest] = {}
         self._unparsed: dict[str, bytes] = {}
         self._sources: dict[str, tuple[Digest, Imports]] = {}
         self._imports: dict[Digest, Imports] = {}
         self._unsaved = False
+        self._surveyed: dict[str, _Surveyed] = {}
         self._made: dict[tuple[str, tuple[str, ...]], Fingerprint] = {}
         self._read_project()
 
     def of(self, module: str, packages: tuple[str, ...]) -> Fingerprint:
         """The fingerprint of a stage in ``module``; ``FingerprintError`` where its code cannot be determined."""
-        made = self._made.get((module, packages))
-        if made is None:
-            made = self._made[module, packages] = self._make(module, packages)
-        return made
+        with self._lock:
+            made = self._made.get((module, packages))
+            if made is None:
+                made = self._made[module, packages] = self._make(module, packages)
+            return made
 
     def files(self, reach: frozenset[str]) -> tuple[str, ...]:
-        """The source and data files of these modules that were read."""
+        """The source and data files of these modules; they were reached by a fingerprint made before."""
         paths = {name: path for name in reach if (path := self._modules.path(name)) is not None}
         declared = (
             os.path.join(os.path.dirname(path), file)
@@ -95,62 +108,78 @@ class Fingerprints:
 
     def changed(self) -> tuple[str, ...]:
         """The files that differ from what was read: a process that sees any runs old code, and should be replaced."""
-        return tuple(path for path, digest in sorted(self._read.items()) if self._files.digest(path) != digest)
+        with self._lock:
+            return tuple(path for path, digest in sorted(self._read.items()) if self._files.digest(path) != digest)
 
     def remember(self, data: bytes) -> None:
         """Takes over the imports that ``remembered`` gave, in an earlier process; ``ValueError`` for damaged bytes."""
-        self._imports.update(_DECODER.decode(data))
+        known = _DECODER.decode(data)
+        with self._lock:
+            self._imports.update(known)
 
     def remembered(self) -> bytes | None:
         """The imports by digest of source that were used here, if any was parsed that ``remember`` did not bring."""
-        if not self._unsaved:
-            return None
-        self._unsaved = False
-        return _ENCODER.encode(tuple(self._sources.values()))
+        with self._lock:
+            if not self._unsaved:
+                return None
+            self._unsaved = False
+            return _ENCODER.encode(tuple(self._sources.values()))
 
     def _make(self, module: str, packages: tuple[str, ...]) -> Fingerprint:
+        if module not in self._modules:
+            raise FingerprintError(f"the module {module} is not in the project ({', '.join(self._modules.roots)})")
         parts: dict[str, object] = {"python": f"{sys.implementation.name} {sys.version}"}
         for package in (*ENCODING_PACKAGES, *packages):
             parts[f"package {package}"] = self._packages.identity(package)
         outside: set[str] = set()
-        if module not in self._modules:
-            raise FingerprintError(f"the module {module} is not in the project ({', '.join(self._modules.roots)})")
         reach: set[str] = set()
         # The packages around the module run before it does.
-        pending = list(self._modules.resolve(module, 0, module, ()))
+        pending = set(self._modules.resolve(module, 0, module, ()))
         while pending:
             name = pending.pop()
-            if name in reach:
-                continue
-            if not self._modules.owns(name):
-                outside.add(name.partition(".")[0])
-                continue
             reach.add(name)
-            path = self._modules.path(name)
-            if path is None:
-                parts[f"module {name}"] = "folder" if name in self._modules else ABSENT
-                continue
-            digest, imports = self._source(name, path)
-            parts[f"module {name}"] = digest
-            folder = os.path.dirname(path)
-            for file in imports.files:
-                parts[f"file {name}:{file}"] = self._file_digest(name, os.path.join(folder, file))
-            pending.extend(self._imported(name, imports))
-        data = canonical(tuple(sorted(parts.items())))
-        outside -= sys.stdlib_module_names
-        return Fingerprint(value_digest(data), data, frozenset(reach), frozenset(outside))
+            surveyed = self._survey(name)
+            parts.update(surveyed.parts)
+            outside |= surveyed.outside
+            pending |= surveyed.imports - reach
+        data = encode_plain(sorted(parts.items()))
+        return Fingerprint(value_digest(data), data, frozenset(reach), frozenset(outside - sys.stdlib_module_names))
 
-    def _imported(self, name: str, imports: Imports) -> Iterator[str]:
-        for level, module, names in imports.statements:
-            yield from self._modules.resolve(name, level, module, names)
+    def _survey(self, name: str) -> "_Surveyed":
+        """What one module of the project adds to a fingerprint."""
+        surveyed = self._surveyed.get(name)
+        if surveyed is None:
+            surveyed = self._surveyed[name] = self._make_survey(name)
+        return surveyed
+
+    def _make_survey(self, name: str) -> "_Surveyed":
+        path = self._modules.path(name)
+        if path is None:
+            what = "folder" if name in self._modules else ABSENT
+            return _Surveyed({f"module {name}": what}, frozenset(), frozenset())
+        digest, imports = self._source(name, path)
+        parts: dict[str, str | Digest] = {f"module {name}": digest}
+        folder = os.path.dirname(path)
+        for file in imports.files:
+            parts[f"file {name}:{file}"] = self._file_digest(name, os.path.join(folder, file))
+        imported = {
+            found
+            for level, module, names in imports.statements
+            for found in self._modules.resolve(name, level, module, names)
+        }
+        own = frozenset(found for found in imported if self._modules.owns(found))
+        return _Surveyed(parts, own, frozenset(found.partition(".")[0] for found in imported - own))
 
     def _source(self, name: str, path: str) -> tuple[Digest, Imports]:
         known = self._sources.get(name)
         if known is None:
-            digest = self._file_digest(name, path)
-            data = self._unparsed.pop(path, b"")
+            if path not in self._read:
+                self._read_source(name, path)
+            digest, data = self._read[path], self._unparsed.pop(path, None)
             imports = self._imports.get(digest)
             if imports is None:
+                if data is None:
+                    raise FingerprintError(f"{path} was read and not kept")
                 imports = self._imports[digest] = scan_imports(data)
                 self._unsaved = True
             known = self._sources[name] = digest, imports
@@ -161,19 +190,21 @@ class Fingerprints:
     def _read_project(self) -> None:
         """Reads all modules at once, as early as possible: what is edited later is not what this process runs."""
         for path in self._modules.paths():
-            try:
-                self._unparsed[path], self._read[path] = self._files.read(path)
-            except OSError:
-                continue  # unreadable or gone: an error only if a stage reaches it
+            with suppress(FingerprintError):  # unreadable or gone: an error only if a stage reaches it
+                self._read_source("", path)
+
+    def _read_source(self, name: str, path: str) -> None:
+        try:
+            self._unparsed[path], self._read[path] = self._files.read(path)
+        except OSError as error:
+            raise FingerprintError(f"the module {name} needs {path}: {error.strerror}") from error
 
     def _file_digest(self, name: str, path: str) -> Digest:
-        digest = self._read.get(path)
-        if digest is None:
-            try:
-                digest = self._read[path] = self._files.read(path)[1]
-            except OSError as error:
-                raise FingerprintError(f"the module {name} needs {path}: {error.strerror}") from error
-        return digest
+        """The digest of a data file, as it was when it was first needed."""
+        if path not in self._read:
+            self._read_source(name, path)
+            del self._unparsed[path]
+        return self._read[path]
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()

@@ -15,7 +15,7 @@ from presk.cache.digest import Digest, context, digest_in, value_digest
 from presk.cache.fingerprint import Fingerprint
 from presk.cache.handles import Handle
 from presk.cache.record import Ingredient
-from presk.cache.stage import Queries, Stage, Transient, signature
+from presk.cache.stage import Queries, Stage, signature
 
 T = TypeVar("T")
 
@@ -94,12 +94,11 @@ class Call(Generic[T]):
         self.subject: Final = subject
         self.key: Final = key
 
-    def run(self, queries: Queries | None) -> T | Transient[T]:
-        """Calls the stage's function: with the inputs' values, or, if composite, the queries and the inputs."""
-        stage = self.prepared.stage
-        if stage.composite:
-            return stage.run(queries, *self.inputs, **self.options)
-        return stage.run(*[held.value for held in self.inputs], **self.options)
+    def arguments(self, queries: Queries | None) -> list[object]:
+        """What the stage's function is called with: the inputs' values, or, if composite, the queries and the inputs."""
+        if queries is not None:
+            return [queries, *self.inputs]
+        return [held.value for held in self.inputs]
 
 
 def _option(name: str, value: object) -> Ingredient:

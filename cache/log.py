@@ -19,7 +19,7 @@ class StageCounts:
     itself, without the stages that it asked; ``reading`` is what finding and decoding answers took.
     """
 
-    __slots__ = ("computed", "computing", "disk", "memory", "reading", "unchanged")
+    __slots__ = ("computed", "computing", "disk", "memory", "overhead", "unchanged")
 
     def __init__(self) -> None:
         self.computed = 0
@@ -27,7 +27,7 @@ class StageCounts:
         self.disk = 0
         self.unchanged = 0
         self.computing = 0.0
-        self.reading = 0.0
+        self.overhead = 0.0
 
     @property
     def asked(self) -> int:
@@ -52,22 +52,22 @@ class RequestLog:
                 counts.memory += 1
             else:
                 counts.disk += 1
-            counts.reading += seconds
+            counts.overhead += seconds
 
-    def made(self, stage: str, subject: str, unchanged: bool, computing: float, reading: float) -> None:
+    def made(self, stage: str, subject: str, unchanged: bool, computing: float, overhead: float) -> None:
         """Notes an answer that was computed."""
         with self._lock:
             counts = self._counts(stage)
             counts.computed += 1
             counts.unchanged += unchanged
             counts.computing += computing
-            counts.reading += reading
+            counts.overhead += overhead
             self._computed.setdefault(stage, set()).add(subject)
 
     def read(self, stage: str, seconds: float) -> None:
         """Notes the time that reading a value took after its answer had been found."""
         with self._lock:
-            self._counts(stage).reading += seconds
+            self._counts(stage).overhead += seconds
 
     def pin(self, digest: Digest) -> bool:
         """Notes a value that the request uses; says whether it is the first time."""
@@ -110,12 +110,12 @@ class RequestLog:
     def table(self) -> str:
         """One line per stage and one for their sum, as text."""
         lines: list[tuple[str, ...]] = [
-            ("stage", "asked", "computed", "memory", "disk", "unchanged", "computing", "reading")
+            ("stage", "asked", "computed", "memory", "disk", "unchanged", "computing", "overhead")
         ]
         named = [(name, self.counts(name)) for name in self.stages()]
         for name, counts in (*named, ("total", self.total())):
             numbers = (counts.asked, counts.computed, counts.memory, counts.disk, counts.unchanged)
-            times = (_milliseconds(counts.computing), _milliseconds(counts.reading))
+            times = (_milliseconds(counts.computing), _milliseconds(counts.overhead))
             lines.append((name, *(str(number) for number in numbers), *times))
         widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
         return "".join(

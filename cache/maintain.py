@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
@@ -117,7 +118,7 @@ def shown_bytes(size: int) -> str:
     return f"{size} B"
 
 
-_KINDS: Final = {RECORDS: "answer", VALUES: "value", SUBJECTS: "subject", MEMOS: "memo"}
+_KINDS: Final = MappingProxyType({RECORDS: "answer", VALUES: "value", SUBJECTS: "subject", MEMOS: "memo"})
 
 
 def _flaw(store: Store, key: bytes) -> str | None:

@@ -31,6 +31,7 @@ T = TypeVar("T")
 ROW_OVERHEAD: Final = 200
 """About what a row of the index takes beside its value: key, indexes, times; in bytes."""
 
+_USES_MAX: Final = 1 << 16
 _BUFFERED_BYTES: Final = 8 << 20
 _PAGE: Final = 1024
 _REBUILDS_MAX: Final = 3
@@ -103,9 +104,8 @@ class Rows:
             if found is None:
                 return None
             value, used = found
-            self._uses[key] = now = self._clock()
-            if now - used > self._use_resolution:
-                self._due.add(key)
+            now = self._clock()
+            self._use(key, now, due=now - used > self._use_resolution)
             return value
 
     def put(self, key: bytes, value: bytes, beside: int = 0) -> None:
@@ -119,8 +119,7 @@ class Rows:
     def touch(self, key: bytes) -> None:
         """Notes that a row was used; it is written with the next flush whatever the row says."""
         with self.lock:
-            self._uses[key] = self._clock()
-            self._due.add(key)
+            self._use(key, self._clock(), due=True)
 
     def drop(self, key: bytes) -> None:
         """Removes a row now."""
@@ -142,17 +141,20 @@ class Rows:
                 return False
             done = self.run(lambda index: _write(index, rows, uses), False)
             self._health.count("written" if done else "unwritten", len(rows))
-            self.discard(all_uses)
+            self._pending.clear()
+            self._pending_bytes = 0
+            for _, key in uses:
+                self._uses.pop(key, None)
+            self._due.clear()
             return done and bool(rows)
 
-    def discard(self, all_uses: bool = True) -> None:
+    def discard(self) -> None:
         """Forgets what was gathered."""
         with self.lock:
             self._pending.clear()
             self._pending_bytes = 0
             self._due.clear()
-            if all_uses:
-                self._uses.clear()
+            self._uses.clear()
 
     def run(self, action: Callable[[Index], T], default: T) -> T:
         """Does something with the writable index, or gives the default where there is none or it fails."""
@@ -189,6 +191,13 @@ class Rows:
         """Whether the index can be written, as far as is known."""
         with self.lock:
             return isinstance(self._opened(), Index)
+
+    def _use(self, key: bytes, now: float, due: bool) -> None:
+        self._uses[key] = now
+        if due:
+            self._due.add(key)
+        if len(self._uses) >= _USES_MAX:
+            self.flush(all_uses=True)
 
     def _opened(self) -> Index | Reader | None:
         if not isinstance(self._index, Index) and time.monotonic() >= self._resume:

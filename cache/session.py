@@ -10,7 +10,6 @@ value that was pinned this instant is evicted by another process, which costs it
 
 import fcntl
 import os
-import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
@@ -120,7 +119,7 @@ class Session:
         for folder in (self._live, self._temporaries):
             self._files.make_folder(folder)
         while True:
-            token = secrets.token_hex(8)
+            token = os.urandom(8).hex()
             path = os.path.join(self._live, token)
             descriptor = os.open(path, _OPEN | os.O_CREAT | os.O_EXCL, FILE_MODE)
             # A sweeper may lock the new file first and remove it as dead; then another token is taken.

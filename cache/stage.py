@@ -36,7 +36,8 @@ _VARARGS: Final = 0x04
 _VARKEYWORDS: Final = 0x08
 
 
-@dataclass(frozen=True, slots=True)
+# Generic dataclasses are frozen without slots: with both, `Stage[X](...)` fails.
+@dataclass(frozen=True)
 class Transient(Generic[T]):
     """A result that is used by whoever asked and kept nowhere."""
 
@@ -58,7 +59,7 @@ class Result(Protocol[T_co]):
         """The value."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Stage(Generic[T]):
     """A pure keyed query; see the module's text. Making one that breaks the rules is a ``TypeError``."""
 

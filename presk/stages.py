@@ -7,15 +7,20 @@ from typing import Any, Final
 
 from presk.cache.codec import Codec
 from presk.cache.stage import Stage
+from presk.check import CHECK, IMPORTS, OVERRIDES
 from presk.elab import codecs, stages
-from presk.elab.parsing import CHUNK_TOKENS, FILE_TOKENS, PARSE_CHUNK, PARSE_FILE
-from presk.elab.tokenizing import TOKENS
+from presk.elab.parsing import CHUNK_TOKENS, PARSE_CHUNK, PARSE_FILE
+from presk.elab.references import REFERENCES
+from presk.elab.tokenizing import PLACES, TOKENS
 from presk.typing.stage import TYPING
 
 STAGES: Final[tuple[Stage[Any], ...]] = (
     TOKENS,
+    PLACES,
     PARSE_CHUNK,
     PARSE_FILE,
+    REFERENCES,
+    CHECK,
     stages.CONSTANT,
     stages.DIMENSION,
     stages.ALIAS,
@@ -24,6 +29,7 @@ STAGES: Final[tuple[Stage[Any], ...]] = (
     stages.SIGNATURE,
     TYPING,
     stages.ASSERTION,
+    stages.DATA,
     stages.OPTIMIZER,
     stages.TRAINING,
     stages.SERVE,
@@ -31,7 +37,6 @@ STAGES: Final[tuple[Stage[Any], ...]] = (
 
 CODECS: Final[tuple[Codec[Any], ...]] = (
     CHUNK_TOKENS,
-    FILE_TOKENS,
     codecs.ELABORATED,
     codecs.OVERRIDE,
     codecs.HEADER,
@@ -44,6 +49,8 @@ CODECS: Final[tuple[Codec[Any], ...]] = (
     codecs.FUNCTION,
     codecs.BLOCK,
     codecs.MARK,
+    codecs.DATA_FILE,
     stages.SOURCES,
-    stages.DATA_HEAD,
+    IMPORTS,
+    OVERRIDES,
 )

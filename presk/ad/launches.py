@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from presk.core.fusion import partition
-from presk.core.ir import Apply, Binding, Call, Closure, Fold, Function, Prim, Program
+from presk.core.ir import Apply, Call, Closure, Dims, Fold, Function, Operation, Prim, Program
 from presk.types.type import Hyper, Index, Instance, Mask, Params, Real, Stack, Tuple, Type
 
 FREE: Final = frozenset(
@@ -29,58 +29,46 @@ class Launches:
         self._functions = {function.name: function for function in program.functions}
         self._leaves = leaves
         self._fused = fused
-        self._interior: dict[str, frozenset[int]] = {}
+        self._sites: dict[str, tuple[int, tuple[Operation, ...]]] = {}
 
     def of(self, entry: str, dims: Mapping[str, int]) -> int:
         """The launches of one call of a function; KeyError for a dimension that a loop needs and `dims` lacks."""
-        function = self._functions[entry]
-        closures = {binding.var: binding.op for binding in function.bindings if isinstance(binding.op, Closure)}
-        interior = self._inside(function)
-        total = 0
-        for binding in function.bindings:
-            match binding.op:
-                case Prim():
-                    total += self._prim(function, binding, binding.op) if binding.var not in interior else 0
-                case Call(callee, values, _, _):
-                    total += self._call(callee, values, dims)
+        if entry not in self._sites:
+            self._sites[entry] = self._read(self._functions[entry])
+        total, inner = self._sites[entry]
+        for op in inner:
+            match op:
+                case Call(callee, values) | Closure(callee, values):
+                    total += self.of(callee, _known(values, dims))
                 case Fold(count, callee, values):
-                    total += int(count.evaluate(dims)) * self._call(callee, values, dims)
-                case Apply(value, _):
-                    closure = closures[value]
-                    total += self._call(closure.function, closure.dims, dims)
-                case _:
-                    continue
+                    total += int(count.evaluate(dims)) * self.of(callee, _known(values, dims))
         return total
 
-    def _inside(self, function: Function) -> frozenset[int]:
-        if not self._fused:
-            return frozenset()
-        if function.name not in self._interior:
-            self._interior[function.name] = partition(function).interior()
-        return self._interior[function.name]
+    def _read(self, function: Function) -> tuple[int, tuple[Operation, ...]]:
+        """The launches of a body's own primitives, and the calls, folds and applied closures in it."""
+        types: dict[int, Type] = {place: param.type for place, param in enumerate(function.params)}
+        made: dict[int, Operation] = {}
+        interior = partition(function).interior() if self._fused else frozenset()
+        total = 0
+        inner: list[Operation] = []
+        for binding in function.bindings:
+            types[binding.var], made[binding.var] = binding.type, binding.op
+            match binding.op:
+                case Prim(name, args):
+                    if name not in FREE and binding.var not in interior:
+                        total += self._launches(binding.type, [types[arg] for arg in args])
+                case Call() | Fold() as op:
+                    inner.append(op)
+                case Apply(value):
+                    inner.append(made[value])
+        return total, tuple(inner)
 
-    def _call(self, callee: str, values: tuple[tuple[str, object], ...], dims: Mapping[str, int]) -> int:
-        inner = {}
-        for name, value in values:
-            try:
-                inner[name] = int(value.evaluate(dims))  # type: ignore[attr-defined]
-            except KeyError:
-                continue  # a dimension that the caller does not know: a loop over it is refused where it stands
-        return self.of(callee, inner)
-
-    def _prim(self, function: Function, binding: Binding, op: Prim) -> int:
-        if op.name in FREE or isinstance(binding.type, Hyper):
+    def _launches(self, type_: Type, operands: list[Type]) -> int:
+        """The launches of a primitive, by its type and its operands'."""
+        if isinstance(type_, Hyper) or (operands and all(isinstance(one, Hyper) for one in operands)):
             return 0
-        if op.args and all(isinstance(self._type(function, arg), Hyper) for arg in op.args):
-            return 0
-        if isinstance(binding.type, Real) and any(isinstance(t, Params) for t in map(lambda a: self._type(function, a), op.args)):
-            return sum(self._tensors(self._type(function, arg)) for arg in op.args)
-        return self._tensors(binding.type)
-
-    def _type(self, function: Function, var: int) -> Type:
-        if var < len(function.params):
-            return function.params[var].type
-        return next(binding.type for binding in function.bindings if binding.var == var)
+        trees = sum(self._tensors(one) for one in operands if isinstance(one, Params))
+        return trees if trees and isinstance(type_, Real) else self._tensors(type_)
 
     def _tensors(self, type_: Type) -> int:
         match type_:
@@ -94,3 +82,8 @@ class Launches:
                 return self._tensors(item)
             case _:
                 return 0
+
+
+def _known(values: Dims, dims: Mapping[str, int]) -> dict[str, int]:
+    """The dimensions of a callee whose values the caller's decide."""
+    return {name: int(value.evaluate(dims)) for name, value in values if set(value.symbols()) <= dims.keys()}

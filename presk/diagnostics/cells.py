@@ -15,6 +15,7 @@ a dotted circle. Tabs become blanks up to the next stop.
 """
 
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -67,6 +68,15 @@ class Cells:
     """
 
     def __init__(self, piece: str) -> None:
+        self.starts: Sequence[int]
+        self.ends: Sequence[int]
+        self.clusters: Sequence[tuple[int, str, int]]
+        if piece.isascii() and piece.isprintable():
+            self.starts = range(len(piece))
+            self.ends = range(1, len(piece) + 1)
+            self.clusters = [(cell, character, 1) for cell, character in enumerate(piece)]
+            self.width = len(piece)
+            return
         clusters: list[tuple[int, str, int]] = []
         starts: list[int] = []
         ends: list[int] = []
@@ -98,9 +108,9 @@ class Cells:
             starts.append(cell)
             cell += width
             ends.append(cell)
-        self.clusters = tuple(clusters)
-        self.starts = tuple(starts)
-        self.ends = tuple(ends)
+        self.clusters = clusters
+        self.starts = starts
+        self.ends = ends
         self.width = cell
 
     @property

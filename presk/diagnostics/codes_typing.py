@@ -63,8 +63,9 @@ TYPING: Final = (
             never with another one; lengths must be provably equal, for every value of their dimensions. If they are not,
             the message shows values at which they differ.
 
-            In `+ - * /` the smaller operand is first aligned with the larger one's last axes, then, where names forbid
-            that, by its names. An axis of length 1 is not repeated. A mask must fit into what it masks.
+            In `+ - * /` the smaller operand is aligned with the larger one's last axes or, where names forbid that, by its
+            names; one that is the larger one's `...` prefix is aligned with that. An axis of length 1 is not repeated. A
+            mask must fit into what it masks.
         """),
         paragraphs("""
             Correct the shape that is declared wrongly, or name an axis so that it finds its partner.

@@ -82,17 +82,16 @@ class CutLine:
     def __init__(self, line: str, spans: Sequence[tuple[int, int]], width: int) -> None:
         self._pieces: list[tuple[int, int, int, Cells]] = []  # first character, end, first cell, layout
         self.runs: list[Run] = []
-        bounds = _pieces(line, spans, width)
+        pieces = _pieces(line, spans, width)
         cell = 0
-        for first, end in bounds:
+        for first, end, cells in pieces:
             if first > 0:
                 self.runs.append((CUT, Ink.FRAME))
                 cell += 1
-            cells = Cells(line[first:end])
             self._pieces.append((first, end, cell, cells))
             self.runs.append((cells.text, Ink.PLAIN))
             cell += cells.width
-        self._cut_right = bounds[-1][1] < len(line)
+        self._cut_right = pieces[-1][1] < len(line)
         if self._cut_right:
             self.runs.append((CUT, Ink.FRAME))
         self.width = cell
@@ -116,17 +115,19 @@ class CutLine:
         return self.width + (1 if self._cut_right else 0)
 
 
-def _pieces(line: str, spans: Sequence[tuple[int, int]], width: int) -> list[tuple[int, int]]:
-    """The stretches of a line to show: all of it if it fits, else what is around the spans."""
-    if len(line) <= 2 * width and Cells(line).width <= width:
-        return [(0, len(line))]
-    size = width
-    pieces = _around(line, spans, size)
+def _pieces(line: str, spans: Sequence[tuple[int, int]], width: int) -> list[tuple[int, int, Cells]]:
+    """The stretches of a line to show, laid out: all of it if it fits, else what is around the spans."""
+    if len(line) <= 2 * width:
+        cells = Cells(line)
+        if cells.width <= width:
+            return [(0, len(line), cells)]
     # Wide characters and codes take several cells each: shown are fewer characters, until they fit or are few.
-    while size > _FEWEST and sum(Cells(line[first:end]).width + 1 for first, end in pieces) >= width:
+    size = width
+    while True:
+        pieces = [(first, end, Cells(line[first:end])) for first, end in _around(line, spans, size)]
+        if size <= _FEWEST or sum(cells.width + 1 for _, _, cells in pieces) < width:
+            return pieces
         size = size * 3 // 4
-        pieces = _around(line, spans, size)
-    return pieces
 
 
 def _around(line: str, spans: Sequence[tuple[int, int]], size: int) -> list[tuple[int, int]]:

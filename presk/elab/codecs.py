@@ -3,6 +3,7 @@
 from typing import Final
 
 from presk.cache.codec import TEXT, struct_codec
+from presk.elab.data import DataFile
 from presk.elab.entities import Elaborated, ModuleHeader
 from presk.elab.modules import Outline
 from presk.syntax import tree
@@ -23,3 +24,4 @@ OUTLINE: Final = struct_codec(Outline)
 FUNCTION: Final = struct_codec(tree.Fn)
 BLOCK: Final = struct_codec(tree.Block)
 MARK: Final = TEXT
+DATA_FILE: Final = struct_codec(DataFile)

@@ -312,18 +312,6 @@ class Sources(msgspec.Struct, frozen=True, array_like=True):
     unparsed: tuple[str, ...] = ()
 
 
-def data_path(block: tree.Block) -> str | None:
-    """The path that a training block's `data` begins with, whatever else may be wrong with it."""
-    for chunk in block.items:
-        if isinstance(chunk.item, tree.Item) and chunk.item.name == "data":
-            match forms.split(chunk.item.value, "|>")[0]:
-                case tree.Call(
-                    callee=tree.Name(name="stream"), arguments=(tree.Positional(value=tree.Text(value=path)),)
-                ):
-                    return path
-    return None
-
-
 def resolve_training(
     block: tree.Block, env: Env, sources: Sources, data: DataInfo | str | None, decider: Decider, whole: bool = True
 ) -> tuple[TrainingRecord | None, tuple[Diagnostic, ...]]:

@@ -29,6 +29,18 @@ WINDOW: Final = "presk.window"
 NO_ENV: Final = Env("", {}, {}, {})
 
 
+class DataFile(msgspec.Struct, frozen=True, array_like=True):
+    """A data file as an input: its first bytes, or why it cannot be read; neither where there is no such file."""
+
+    head: bytes | None = None
+    problem: str | None = None
+
+
+def data_file(found: bytes | str | None) -> DataFile:
+    """What a reader gives, as an input."""
+    return DataFile(problem=found) if isinstance(found, str) else DataFile(found)
+
+
 class Head(msgspec.Struct, frozen=True, array_like=True):
     """A data file's head before its sample type is parsed."""
 

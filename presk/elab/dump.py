@@ -15,6 +15,7 @@ from presk.elab.program import Program
 from presk.elab.records import OptimizerRecord, ServeRecord, TrainingRecord
 from presk.elab.sight import FileState
 from presk.syntax import tree
+from presk.syntax.printer import print_expr
 from presk.types.claim import Claim
 from presk.types.dim import ONE, ZERO, NonLinear, symbol
 from presk.types.trees import Init, ParamField, leaf_count, leaves
@@ -29,7 +30,7 @@ from presk.types.type import (
     Type,
 )
 
-MAX_LEAVES: Final = 100_000
+MAX_LEAVES: Final = 4_096
 """A tree with more leaves is counted, not listed: a module that uses another twice, and so on, has exponentially many."""
 
 Headers = Mapping[ModuleRef, ModuleHeader]
@@ -64,7 +65,7 @@ def _declarations(state: FileState) -> Iterator[str]:
                 lines = ["", *_module(state, name)]
             case tree.Fn(name=name):
                 signature = state.signatures[None, name].value.entity
-                lines = [signature_text(signature)] if isinstance(signature, Signature) else []
+                lines = [signature_text(signature, state)] if isinstance(signature, Signature) else []
         if block and lines and lines[0]:
             yield ""
         block = bool(lines) and not lines[0]
@@ -105,7 +106,7 @@ def _module(state: FileState, name: str) -> list[str]:
         found = state.signatures.get((name, function))
         signature = None if found is None else found.value.entity
         if isinstance(signature, Signature):
-            lines.append(f"  {signature_text(signature, inherited=len(header.dims))}")
+            lines.append(f"  {signature_text(signature, state, len(header.dims))}")
     return [*lines, "}"]
 
 
@@ -126,32 +127,42 @@ def init_text(init: Init) -> str:
     return init.kind if init.std is None else f"{init.kind}(std = {init.std})"
 
 
-def signature_text(signature: Signature, inherited: int = 0) -> str:
+def signature_text(signature: Signature, state: FileState, inherited: int = 0) -> str:
     """A signature on one line; all its dimensions stand in the braces, but the first `inherited`."""
-    params = ", ".join(map(_param, signature.params))
+    params = ", ".join(_param(param, state) for param in signature.params)
     result = "" if signature.result is None else f" -> {signature.result}"
     uses = f" uses {', '.join(signature.uses)}" if signature.uses else ""
     dims = _generic(signature.dims[inherited:])
     return f"fn {signature.name}{dims}({params}){result}{uses}{_where(signature.facts)}"
 
 
-def _param(param: Param) -> str:
+def _param(param: Param, state: FileState) -> str:
     if param.axis:
         return f"axis {param.name}"
     type_ = "" if param.type is None else f" : {param.type}"
-    return f"{param.name}{type_}{_default(param.default)}"
+    default = "" if param.default is None else f" = {print_expr(_folded(param.default, state))}"
+    return f"{param.name}{type_}{default}"
 
 
-def _default(default: tree.Expr | None) -> str:
+def _folded(default: tree.Expr, state: FileState) -> tree.Expr:
+    """A default with the file's constants put in; the dump shows no constant's name."""
     match default:
-        case None:
-            return ""
-        case tree.Nat(text=text) | tree.Decimal(text=text):
-            return f" = {text}"
-        case tree.Negate(operand=tree.Nat(text=text) | tree.Decimal(text=text)):
-            return f" = -{text}"
+        case tree.Name(at=at, name=name):
+            found = state.entities.get(name)
+            entity = None if found is None else found.value.entity
+            if isinstance(entity, ConstEntity) and entity.value is not None:
+                return tree.Nat(at, str(entity.value))
+            return default
+        case tree.Binary(left=left, right=right):
+            return msgspec.structs.replace(default, left=_folded(left, state), right=_folded(right, state))
+        case tree.Negate(operand=operand):
+            return msgspec.structs.replace(default, operand=_folded(operand, state))
+        case tree.Ascribe(value=value):
+            return msgspec.structs.replace(default, value=_folded(value, state))
+        case tree.TupleExpr(items=items):
+            return msgspec.structs.replace(default, items=tuple(_folded(item, state) for item in items))
         case _:
-            return " = …"
+            return default
 
 
 # --- parameter trees --------------------------------------------------------------------------------------------------

@@ -9,32 +9,38 @@ Files are read through a `SourceReader`, once each. What was looked for and is n
 import os
 import posixpath
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from presk.cache.stage import Queries
+import msgspec
+
+from presk.cache.stage import Queries, Result
 from presk.diagnostics.value import Diagnostic, Label, Place, located
 from presk.elab.cycles import MAX_LABELS, shown_cycle
 from presk.elab.data import LENGTH_BYTES, header_size
-from presk.elab.parsing import FILE_TOKENS, PARSE_FILE, ParsedFile
-from presk.elab.tokenizing import TOKENS
-from presk.syntax import tree
-from presk.syntax.tokens import Chunk, FileTokens, TokenTable
+from presk.elab.parsing import PARSE_FILE, ParsedFile
+from presk.elab.references import REFERENCES, ImportMention
+from presk.elab.tokenizing import PLACES, TOKENS
+from presk.syntax.tokens import FileTokens, TokenTable
 
 
-class SourceReader(Protocol):
-    """Where the bytes of files come from."""
+class DataReader(Protocol):
+    """Where the heads of data files come from."""
 
     def resolve(self, importer: str, written: str) -> str:
         """The identity of the file that a path, written in the file `importer`, means; whether or not it exists."""
 
-    def read(self, file: str) -> bytes | str:
-        """The file's bytes, or a few words on why there are none. Equal answers for equal questions."""
-
     def head(self, file: str) -> bytes | str | None:
         """A data file's first bytes with its whole header; why it cannot be read; None if there is no such file."""
+
+
+class SourceReader(DataReader, Protocol):
+    """Where the bytes of files come from."""
+
+    def read(self, file: str) -> bytes | str:
+        """The file's bytes, or a few words on why there are none. Equal answers for equal questions."""
 
 
 class FolderReader:
@@ -125,41 +131,90 @@ class GivenFiles:
         return self._files.get(file)
 
 
-@dataclass(frozen=True, slots=True)
-class ImportEdge:
+class ImportEdge(msgspec.Struct, frozen=True, array_like=True):
     """An import of a file. `target` is None where the file cannot be read or the import closes a cycle."""
 
     alias: str
-    key: str
-    node: tree.Import
     file: str
     target: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedFile:
-    """A file of the program: what parsed of it, its tokens and their positions."""
+class Text:
+    """A file's bytes and tokens; its table of positions is made when somebody asks for it."""
 
     name: str
-    source: bytes
-    parsed: ParsedFile
-    tokens: FileTokens
-    table: TokenTable
-    imports: tuple[ImportEdge, ...]
+    queries: Queries
+    source: Result[bytes]
+    tokens: Result[FileTokens]
 
-    def unparsed(self) -> tuple[Chunk, ...]:
-        """The chunks that gave no tree."""
-        failed = frozenset(self.parsed.failed)
-        return tuple(chunk for chunk in self.tokens.chunks() if chunk.key in failed) if failed else ()
+    @property
+    def table(self) -> TokenTable:
+        """Where the file's tokens stand."""
+        return self.queries.get(PLACES, self.source, subject=self.name).value
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """A file of the program: what parsed of it, and whom it imports. `text` is None where positions play no part."""
+
+    name: str
+    parsed: ParsedFile
+    imports: tuple[ImportEdge, ...]
+    text: Text | None = None
+
+    @property
+    def table(self) -> TokenTable:
+        """Where the file's tokens stand."""
+        assert self.text is not None
+        return self.text.table
+
+
+class Files(Protocol):
+    """The files of a program as elaboration takes them, and what is wrong with them already."""
+
+    @property
+    def main(self) -> str: ...
+    @property
+    def files(self) -> Mapping[str, LoadedFile]: ...
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The files of a program, imported ones before those that import them, the main file last; E0xxx, E1002, E1003."""
+    """The files of a program, imported ones before those that import them, the main file last.
+
+    Nothing is decoded here but the imports: trees and positions are read when they are asked for. `data` are the paths of
+    the data that the main file's training blocks name, `problems` E1002 and E1003.
+    """
 
     main: str
-    files: Mapping[str, LoadedFile]
-    diagnostics: tuple[Diagnostic, ...]
+    syntax: Mapping[str, Result[ParsedFile]]
+    imports: Mapping[str, tuple[ImportEdge, ...]]
+    texts: Mapping[str, Text]
+    data: tuple[str, ...]
+    problems: tuple[Diagnostic, ...]
+
+    @property
+    def files(self) -> Mapping[str, LoadedFile]:
+        """The files with their trees."""
+        return {
+            name: LoadedFile(name, found.value, self.imports[name], self.texts[name])
+            for name, found in self.syntax.items()
+        }
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """What is wrong with the imports, and the syntax errors of all files."""
+        return (*self.problems, *syntax_errors((name, found.value) for name, found in self.syntax.items()))
+
+
+def syntax_errors(files: Iterable[tuple[str, ParsedFile]]) -> Iterator[Diagnostic]:
+    """The syntax errors of files by name, with the names filled in."""
+    for name, parsed in files:
+        for diagnostic in parsed.diagnostics:
+            yield located(diagnostic, file=name, chunk="")  # the chunk is filled in already
 
 
 def load(queries: Queries, reader: SourceReader, main: str) -> Loaded | str:
@@ -169,19 +224,17 @@ def load(queries: Queries, reader: SourceReader, main: str) -> Loaded | str:
         return source
     walk = _Walk(queries, reader)
     walk.run(main, source)
-    return Loaded(main, walk.files, tuple(walk.diagnostics))
+    return Loaded(main, walk.syntax, walk.imports, walk.texts, walk.data, tuple(walk.problems))
 
 
 @dataclass(slots=True)
 class _Visit:
-    """A file on the way from the main file to the one that is looked at."""
+    """A file on the way from the main file to the one that is looked at. `last` is the import that is followed."""
 
     name: str
-    source: bytes
-    parsed: ParsedFile
-    tokens: FileTokens
-    table: TokenTable
-    pending: list[tuple[str, tree.Import]]
+    syntax: Result[ParsedFile]
+    pending: list[ImportMention]
+    last: ImportMention | None
     edges: list[ImportEdge]
 
 
@@ -192,80 +245,82 @@ class _Walk:
         self._queries = queries
         self._reader = reader
         self._path: list[_Visit] = []
-        self.files: dict[str, LoadedFile] = {}
-        self.diagnostics: list[Diagnostic] = []
+        self.syntax: dict[str, Result[ParsedFile]] = {}
+        self.imports: dict[str, tuple[ImportEdge, ...]] = {}
+        self.texts: dict[str, Text] = {}
+        self.data: tuple[str, ...] = ()
+        self.problems: list[Diagnostic] = []
 
     def run(self, main: str, source: bytes) -> None:
-        self._enter(main, source)
+        self.data = self._enter(main, source)
         while self._path:
             visit = self._path[-1]
             if visit.pending:
-                self._follow(visit, *visit.pending.pop())
+                self._follow(visit, visit.pending.pop())
             else:
                 self._path.pop()
-                self.files[visit.name] = LoadedFile(
-                    visit.name, visit.source, visit.parsed, visit.tokens, visit.table, tuple(visit.edges)
-                )
+                self.syntax[visit.name] = visit.syntax
+                self.imports[visit.name] = tuple(visit.edges)
 
-    def _enter(self, name: str, source: bytes) -> None:
+    def _enter(self, name: str, source: bytes) -> tuple[str, ...]:
+        """Begins with a file; gives the paths of its data."""
         queries = self._queries
-        tokens = queries.get(TOKENS, queries.bytes("source", source), subject=name).value
-        parsed = queries.get(PARSE_FILE, queries.leaf("tokens", tokens.file, FILE_TOKENS), subject=name).value
-        self.diagnostics.extend(_in_file(diagnostic, name) for diagnostic in parsed.diagnostics)
-        imports = [
-            (chunk.key, chunk.declaration)
-            for chunk in parsed.file.declarations
-            if isinstance(chunk.declaration, tree.Import)
-        ]
-        self._path.append(_Visit(name, source, parsed, tokens.file, tokens.table, imports[::-1], []))
+        given = queries.bytes("source", source)
+        tokens = queries.get(TOKENS, given, subject=name)
+        syntax = queries.get(PARSE_FILE, tokens, subject=name)
+        references = queries.get(REFERENCES, syntax, subject=name).value
+        self.texts[name] = Text(name, queries, given, tokens)
+        self._path.append(_Visit(name, syntax, list(references.imports[::-1]), None, []))
+        return references.data
 
-    def _follow(self, visit: _Visit, key: str, node: tree.Import) -> None:
+    def _follow(self, visit: _Visit, mention: ImportMention) -> None:
+        node = mention.node
         file = self._reader.resolve(visit.name, node.path)
         target: str | None = file
         position = next((i for i, earlier in enumerate(self._path) if earlier.name == file), None)
         source: bytes | str = b""
+        visit.last = mention
         if position is not None:
-            self._report_cycle(position, key, node)
+            self._report_cycle(position, mention)
             target = None
-        elif file not in self.files:
+        elif file not in self.syntax:
             source = self._reader.read(file)
             if isinstance(source, str):
-                self._report_missing(visit.name, key, node, source)
+                self._report_missing(visit.name, mention, source)
                 target = None
-        visit.edges.append(ImportEdge(node.alias, key, node, file, target))
-        if target is not None and file not in self.files and isinstance(source, bytes):
+        visit.edges.append(ImportEdge(node.alias, file, target))
+        if target is not None and file not in self.syntax and isinstance(source, bytes):
             self._enter(file, source)
 
-    def _report_missing(self, name: str, key: str, node: tree.Import, why: str) -> None:
-        place = Place(node.path_at, node.path_at, key, name)
-        self.diagnostics.append(
+    def _report_missing(self, name: str, mention: ImportMention, why: str) -> None:
+        node = mention.node
+        self.problems.append(
             Diagnostic(
                 "E1002",
                 f"the file `{node.path}` cannot be imported: {why}",
-                Label(place, "imported here"),
+                Label(_path_place(name, mention), "imported here"),
                 notes=("the path of an import is relative to the file that it stands in",),
             )
         )
 
-    def _report_cycle(self, position: int, key: str, node: tree.Import) -> None:
+    def _report_cycle(self, position: int, mention: ImportMention) -> None:
         ring = self._path[position:]
-        names = [visit.name for visit in ring]
         labels = []
-        for visit in ring[:-1][:MAX_LABELS]:
-            edge = visit.edges[-1]
-            place = Place(edge.node.path_at, edge.node.path_at, edge.key, visit.name)
-            labels.append(Label(place, f"`{visit.name}` imports `{edge.file}`"))
-        self.diagnostics.append(
+        for visit, following in zip(ring[:-1][:MAX_LABELS], ring[1:], strict=False):
+            assert visit.last is not None  # it was followed to get here
+            place = _path_place(visit.name, visit.last)
+            labels.append(Label(place, f"`{visit.name}` imports `{following.name}`"))
+        self.problems.append(
             Diagnostic(
                 "E1003",
-                f"imports form a cycle: {shown_cycle(names)}",
-                Label(Place(node.path_at, node.path_at, key, names[-1]), "this import closes the cycle"),
+                f"imports form a cycle: {shown_cycle([visit.name for visit in ring])}",
+                Label(_path_place(ring[-1].name, mention), "this import closes the cycle"),
                 tuple(labels),
                 mend="move what both files need to a third one",
             )
         )
 
 
-def _in_file(diagnostic: Diagnostic, file: str) -> Diagnostic:
-    """A syntax error with its file's name; the chunk is filled in already."""
-    return located(diagnostic, file=file, chunk="")
+def _path_place(file: str, mention: ImportMention) -> Place:
+    at = mention.node.path_at
+    return Place(at, at, mention.key, file)

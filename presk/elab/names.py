@@ -1,13 +1,12 @@
 """The names that a file declares: one table, in which every name stands once (E1012)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from presk.diagnostics.report import Reporter
 from presk.diagnostics.value import Diagnostic, Place, located
 from presk.elab.files import LoadedFile
 from presk.syntax import tree
-from presk.syntax.tokens import NAME, Chunk
 
 Named = tree.Import | tree.Const | tree.DimDecl | tree.TypeAlias | tree.Model | tree.Module | tree.Fn
 
@@ -90,14 +89,13 @@ def file_names(file: LoadedFile) -> FileNames:
     unparsed: set[str] = set()
     members: dict[str, list[str]] = {}
     lost_import = False
-    for failed in file.unparsed():
+    for failed in file.parsed.failed:
         module, separator, _ = failed.key.partition("/")
         if separator:
-            members.setdefault(module.removeprefix("module "), []).extend(_names_in(failed))
+            members.setdefault(module.removeprefix("module "), []).extend(failed.names)
         else:
-            names = tuple(_names_in(failed))
-            unparsed.update(names)
-            lost_import = lost_import or (not names and failed.tokens[0].kind == "import")
+            unparsed.update(failed.names)
+            lost_import = lost_import or (not failed.names and failed.first == "import")
     return FileNames(
         declared,
         frozenset(unparsed.difference(declared)),
@@ -110,20 +108,3 @@ def file_names(file: LoadedFile) -> FileNames:
 
 def _name_at(node: Named) -> int:
     return node.alias_at if isinstance(node, tree.Import) else node.name_at
-
-
-def _names_in(chunk: Chunk) -> Iterator[str]:
-    """The names that a chunk without a tree would declare, as far as its tokens tell."""
-    tokens = chunk.tokens
-    first = tokens[0].kind if tokens else ""
-    if first == "import":
-        start = next((i + 1 for i, token in enumerate(tokens) if token.kind == "as"), len(tokens))
-        yield from (token.text for token in tokens[start : start + 1] if token.kind == NAME)
-    elif first in ("param", "use"):
-        for token in tokens[1:]:
-            if token.kind == NAME:
-                yield token.text
-            elif token.kind != ",":
-                return
-    else:
-        yield from (token.text for token in tokens[1:2] if token.kind == NAME)

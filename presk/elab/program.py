@@ -18,25 +18,22 @@ from presk.cache.stage import Queries, Result, Stage
 from presk.diagnostics.report import Reporter
 from presk.diagnostics.value import Diagnostic, Label, Place, located
 from presk.elab import codecs, stages
-from presk.elab.config import Sources, data_path
+from presk.elab.config import Sources
 from presk.elab.cycles import MAX_LABELS, shown_cycle
-from presk.elab.data import read_head, sample_type
+from presk.elab.data import data_file
 from presk.elab.entities import Elaborated, ModuleHeader, Signature
-from presk.elab.files import Loaded, SourceReader
+from presk.elab.files import DataReader, Files
 from presk.elab.graph import ordered
 from presk.elab.mentions import Mentions, mentions
 from presk.elab.modules import outline
 from presk.elab.names import Declared, file_names
-from presk.elab.records import DataInfo, OptimizerRecord, ServeRecord, TrainingRecord
+from presk.elab.records import OptimizerRecord, ServeRecord, TrainingRecord
+from presk.elab.references import data_path
 from presk.elab.sight import FileState, Sight, View
 from presk.elab.signatures import header_place, report_effect
 from presk.elab.stages import DataHead
 from presk.elab.suggestions import with_proposal
 from presk.syntax import tree
-from presk.syntax.layout import cut
-from presk.syntax.lexer import lex
-from presk.syntax.parse import parse_chunk
-from presk.types.decide import Decider
 from presk.types.dim import Dim
 from presk.types.type import ModuleRef
 
@@ -134,36 +131,36 @@ class Program:
 
 
 def elaborate_program(
-    queries: Queries, loaded: Loaded, reader: SourceReader, typing: Stage[Any], options: Options | None = None
+    queries: Queries, files: Files, reader: DataReader, typing: Stage[Any], options: Options | None = None
 ) -> Program:
-    """Elaborates and types a loaded program.
+    """Elaborates and types a program whose files were loaded.
 
     `typing` is a stage `(function: tree.Fn, signature: Elaborated, env: Mapping[str, Elaborated | str], *, axes)` that gives a
-    `Typed`; `axes` are the names of the axis parameters. `reader` reads the head of the data file.
+    `Typed`; `axes` are the names of the axis parameters. `reader` reads the heads of data files.
     """
-    return _Elaboration(queries, loaded, reader, typing, options or Options()).run()
+    return _Elaboration(queries, files, reader, typing, options or Options()).run()
 
 
 class _Elaboration:
     """One run; what is written here is gathered, nothing is read back but by later phases."""
 
     def __init__(
-        self, queries: Queries, loaded: Loaded, reader: SourceReader, typing: Stage[Any], options: Options
+        self, queries: Queries, files: Files, reader: DataReader, typing: Stage[Any], options: Options
     ) -> None:
         self._queries: Final = queries
-        self._loaded: Final = loaded
+        self._files: Final = files
         self._reader: Final = reader
         self._typing: Final = typing
         self._options: Final = options
         self._sight: Final = Sight(queries)
         self._no_header: Final = queries.leaf("no module", Elaborated(None), codecs.ELABORATED)
         self._no_override: Final = queries.leaf("no override", None, codecs.OVERRIDE)
-        self._diagnostics: Final[list[Diagnostic]] = list(loaded.diagnostics)
+        self._diagnostics: Final[list[Diagnostic]] = list(files.diagnostics)
         self._functions: Final[list[Function]] = []
         self._bodies: Final[dict[FunctionKey, _Body]] = {}
 
     def run(self) -> Program:
-        for name, file in self._loaded.files.items():
+        for name, file in self._files.files.items():
             state = FileState(
                 file,
                 file_names(file),
@@ -184,10 +181,10 @@ class _Elaboration:
         self._recursion(generic)
         for state in self._sight.files.values():
             self._assertions(state)
-        main = self._sight.files[self._loaded.main]
+        main = self._sight.files[self._files.main]
         optimizers, training, serve = self._blocks(main)
         return Program(
-            self._loaded.main,
+            self._files.main,
             self._sight.files,
             {header.ref: header for header in self._headers()},
             tuple(self._functions),
@@ -202,7 +199,7 @@ class _Elaboration:
 
     def _values(self, state: FileState) -> None:
         """Constants and dimensions, in order of declaration; effects."""
-        main = state.name == self._loaded.main
+        main = state.name == self._files.main
         for index, chunk in enumerate(state.loaded.parsed.file.declarations):
             node = chunk.declaration
             match node:
@@ -443,12 +440,12 @@ class _Elaboration:
             env = self._sight.environment(state, index, View.LAST, self._mentions(block))
             given = self._queries.leaf("block", block, codecs.BLOCK)
             subject = f"{state.name}: {key}"
-            whole = not any(failed.startswith(f"{key}/") for failed in state.loaded.parsed.failed)
+            whole = not any(failed.key.startswith(f"{key}/") for failed in state.loaded.parsed.failed)
             match block.kind:
                 case "optimizer":
                     found = self._queries.get(stages.OPTIMIZER, given, env, subject=subject, whole=whole).value
                 case "training":
-                    data = self._queries.leaf("data", self._data_head(state, block), stages.DATA_HEAD)
+                    data = self._data_head(state, key, block)
                     found = self._queries.get(
                         stages.TRAINING, given, env, sources, data, subject=subject, whole=whole
                     ).value
@@ -482,29 +479,17 @@ class _Elaboration:
             if module is None and isinstance(entity, Signature):
                 functions.append(entity)
         unparsed = tuple(
-            failed.removeprefix("optimizer ")
+            failed.key.removeprefix("optimizer ")
             for failed in state.loaded.parsed.failed
-            if failed.startswith("optimizer ")
+            if failed.key.startswith("optimizer ")
         )
         return Sources(tuple(functions), tuple(name for kind, name in blocks if kind == "optimizer"), unparsed)
 
-    def _data_head(self, state: FileState, block: tree.Block) -> DataHead:
+    def _data_head(self, state: FileState, key: str, block: tree.Block) -> Result[DataHead]:
         path = data_path(block)
-        if path is None:
-            return DataHead()
-        head = self._reader.head(self._reader.resolve(state.name, path))
-        if head is None:
-            return DataHead()
-        if isinstance(head, str):
-            return DataHead(problem=head)
-        found = read_head(head)
-        if isinstance(found, str):
-            return DataHead(problem=found)
-        type_ = _parsed_type(found.sample)
-        sample = None if type_ is None else sample_type(type_, Decider())
-        if sample is None:
-            return DataHead(problem="its sample type is not one of tensors with literal lengths")
-        return DataHead(DataInfo(sample, found.count, found.window))
+        head = None if path is None else self._reader.head(self._reader.resolve(state.name, path))
+        given = self._queries.leaf("data file", data_file(head), codecs.DATA_FILE)
+        return self._queries.get(stages.DATA, given, subject=f"{state.name}: {key}")
 
     # --- what is gathered ---------------------------------------------------------------------------------------------
 
@@ -601,12 +586,3 @@ def _key(callee: Callee) -> FunctionKey:
 def _with_choice(diagnostic: Diagnostic, names: tuple[str, ...], params: tuple[str, ...]) -> Diagnostic:
     choice = ", ".join(f"{param} = {name}" for param, name in zip(params, names, strict=True))
     return msgspec.structs.replace(diagnostic, notes=(*diagnostic.notes, f"the function is called with axis {choice}"))
-
-
-def _parsed_type(text: str) -> tree.TypeExpr | None:
-    """A type from its text; None if the text is not one type."""
-    units = cut(lex(f"type sample = {text}".encode())).file.units
-    if len(units) != 1 or units[0].parts:
-        return None
-    node = parse_chunk(units[0].chunk).node
-    return node.type if isinstance(node, tree.TypeAlias) else None

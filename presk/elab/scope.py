@@ -11,6 +11,7 @@ alias or as `m.T`, its symbol is spelled `dim T` there, so that the two are neve
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
@@ -33,6 +34,9 @@ from presk.types.claim import Claim
 from presk.types.decide import Decider
 from presk.types.dim import Dim, symbol
 from presk.types.type import Instance, Named
+
+OUTSIDE: Final = "dim "
+"""What stands before the name of a file's dimension where a type parameter of the same name hides it."""
 
 NO_INSTANCES: Mapping[str, Instance] = MappingProxyType({})
 NO_PLACES: Mapping[str, tree.At] = MappingProxyType({})
@@ -62,7 +66,7 @@ class Scope:
 
     def free(self, name: str) -> str:
         """The symbol of a dimension of the file as it is spelled here: `dim T` behind a type parameter `T`."""
-        return f"dim {name}" if name in self.params else name
+        return f"{OUTSIDE}{name}" if name in self.params else name
 
     def freed(self, names: Iterable[str]) -> dict[str, Dim]:
         """The substitution that spells outside symbols as :meth:`free` does; empty where no type parameter hides one."""
@@ -70,6 +74,7 @@ class Scope:
 
     def hidden_value(self, name: str) -> Dim:
         """The value of a module's hidden dimension where the program does not write it: what `name` means here."""
+        name = name.removeprefix(OUTSIDE)
         if name in self.params:
             return symbol(name)
         entity = self.env.names.get(name)
@@ -100,7 +105,8 @@ class Scope:
             elif isinstance(entity, ConstEntity):
                 declared.add(name)
         for header in self.env.modules.values():
-            for claim in header.facts:
+            for told in header.facts:
+                claim = rename_claim(told, _inside_out(told))
                 # The facts of a hidden dimension that this scope declares itself are what its own declaration says.
                 if not declared.intersection(claim.left.symbols()):
                     found[claim] = None
@@ -150,6 +156,12 @@ def connected(facts: Iterable[Claim], symbols: Iterable[str]) -> tuple[Claim, ..
                 left.append(claim)
         waiting = left
     return tuple(kept)
+
+
+def _inside_out(claim: Claim) -> dict[str, Dim]:
+    """The substitution that spells a file's dimension, hidden behind a module's type parameter there, by its name again."""
+    names = (*claim.left.symbols(), *claim.right.symbols())
+    return {name: symbol(name.removeprefix(OUTSIDE)) for name in names if name.startswith(OUTSIDE)}
 
 
 def rename_claim(claim: Claim, values: Mapping[str, Dim]) -> Claim:

@@ -25,7 +25,7 @@ from presk.elab.environment import BROKEN, FILE, IMPORT, NAME, member_entry, mod
 from presk.elab.files import LoadedFile
 from presk.elab.mentions import Mentions
 from presk.elab.names import Declared, FileNames
-from presk.elab.scope import rename_claim
+from presk.elab.scope import OUTSIDE, rename_claim
 from presk.syntax import tree
 from presk.types.claim import Claim
 from presk.types.dim import Dim, symbol
@@ -119,11 +119,12 @@ class Sight:
             follow = frozenset((*mentioned.fields, *mentioned.names)) if view is View.BODY else None
             headers = self._close(entries, follow, of_module)
             for header in headers:
-                for name in header.hidden:
+                for hidden_name in header.hidden:
+                    name = hidden_name.removeprefix(OUTSIDE)
                     declared = state.names.declared.get(name)
                     if declared is not None and isinstance(declared.node, tree.Const | tree.DimDecl):
                         self._add_name(state, name, index, view, entries)
-        return self._queries.group("environment", entries)  # type: ignore[type-var]
+        return self._queries.group("environment", entries)
 
     def header(self, ref: ModuleRef) -> Result[Elaborated] | None:
         """The header of a module of any file, if it has been elaborated."""

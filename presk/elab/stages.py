@@ -12,12 +12,16 @@ from presk.elab.assertions import decide_assertion
 from presk.elab.codecs import ELABORATED, PACKAGES
 from presk.elab.config import Sources, resolve_optimizer, resolve_serve, resolve_training
 from presk.elab.constants import elaborate_alias, elaborate_constant, elaborate_dimension
+from presk.elab.data import DataFile, read_head, sample_type
 from presk.elab.entities import Elaborated, ModuleHeader
 from presk.elab.environment import env_of
 from presk.elab.modules import Outline, elaborate_header, elaborate_model
 from presk.elab.records import DataInfo, Record
 from presk.elab.signatures import elaborate_signature
 from presk.syntax import tree
+from presk.syntax.layout import cut
+from presk.syntax.lexer import lex
+from presk.syntax.parse import parse_chunk
 from presk.types.decide import Decider
 from presk.types.dim import Dim
 
@@ -39,7 +43,7 @@ class DataHead(msgspec.Struct, frozen=True, array_like=True):
 
 
 SOURCES: Final = struct_codec(Sources)
-DATA_HEAD: Final = struct_codec(DataHead)
+_DATA_HEAD: Final = struct_codec(DataHead)
 _RESOLVED: Final = struct_codec(Resolved)
 _DIAGNOSTICS: Final = struct_codec(tuple[Diagnostic, ...], "diagnostics")
 
@@ -73,6 +77,28 @@ def _assertion(assertion: tree.StaticAssert, env: Entries) -> tuple[Diagnostic, 
     return decide_assertion(assertion, env_of(env), Decider())
 
 
+def _data(file: DataFile) -> DataHead:
+    if file.head is None:
+        return DataHead(problem=file.problem)
+    found = read_head(file.head)
+    if isinstance(found, str):
+        return DataHead(problem=found)
+    type_ = _parsed_type(found.sample)
+    sample = None if type_ is None else sample_type(type_, Decider())
+    if sample is None:
+        return DataHead(problem="its sample type is not one of tensors with literal lengths")
+    return DataHead(DataInfo(sample, found.count, found.window))
+
+
+def _parsed_type(text: str) -> tree.TypeExpr | None:
+    """A type from its text; None if the text is not one type."""
+    units = cut(lex(f"type sample = {text}".encode())).file.units
+    if len(units) != 1 or units[0].parts:
+        return None
+    node = parse_chunk(units[0].chunk).node
+    return node.type if isinstance(node, tree.TypeAlias) else None
+
+
 def _optimizer(block: tree.Block, env: Entries, *, whole: bool) -> Resolved:
     return Resolved(*resolve_optimizer(block, env_of(env), Decider(), whole))
 
@@ -93,6 +119,7 @@ HEADER: Final = Stage("module", __name__, (), _header, ELABORATED, PACKAGES)
 MODEL: Final = Stage("model", __name__, (), _model, ELABORATED, PACKAGES)
 SIGNATURE: Final = Stage("signature", __name__, ("chunk",), _signature, ELABORATED, PACKAGES)
 ASSERTION: Final = Stage("assertion", __name__, (), _assertion, _DIAGNOSTICS, PACKAGES)
+DATA: Final = Stage("data", __name__, (), _data, _DATA_HEAD, PACKAGES)
 OPTIMIZER: Final = Stage("optimizer", __name__, ("whole",), _optimizer, _RESOLVED, PACKAGES)
 TRAINING: Final = Stage("training", __name__, ("whole",), _training, _RESOLVED, PACKAGES)
 SERVE: Final = Stage("inference", __name__, ("whole",), _serve, _RESOLVED, PACKAGES)

@@ -140,27 +140,41 @@ def bit_lengths(values: Limbs) -> Ints:
 
 def trailing_zeros(limbs: Limbs) -> Ints:
     """The number of zero bits below the lowest set one, for each number; 0 for 0."""
-    found = np.zeros(limbs.shape[1], dtype=np.int64)
-    for place in range(len(limbs) - 1, -1, -1):
-        limb = limbs[place]
-        lowest = limb & (~limb + np.uint64(1))
-        found = np.where(limb != 0, _LIMB * place + bit_lengths(lowest) - 1, found)
-    return found
+    lowest, base = limbs[-1], np.full(limbs.shape[1], _LIMB * (len(limbs) - 1))
+    for place in range(len(limbs) - 2, -1, -1):
+        here = limbs[place] != 0
+        lowest = np.where(here, limbs[place], lowest)
+        base[here] = _LIMB * place
+    found = base + bit_lengths(lowest & (~lowest + np.uint64(1))) - 1
+    return np.where(lowest == 0, 0, found)
+
+
+def total_lengths(limbs: Limbs) -> Ints:
+    """The number of bits of each number; 0 for 0."""
+    highest, base = limbs[0], np.zeros(limbs.shape[1], dtype=np.int64)
+    for place in range(1, len(limbs)):
+        here = limbs[place] != 0
+        highest = np.where(here, limbs[place], highest)
+        base[here] = _LIMB * place
+    return base + bit_lengths(highest)
 
 
 def shifted(limbs: Limbs, shift: Ints, width: int) -> Limbs:
     """Each number times 2^shift, on `width` limbs. Bits that leave at either end are lost."""
     count = limbs.shape[1]
-    quotient, remainder = np.divmod(shift, _LIMB)
-    left = remainder.astype(np.uint64)
-    right = np.uint64(_LIMB - 1) - left
-    padded = np.zeros((len(limbs) + 2, count), dtype=np.uint64)
+    last = len(limbs) + 1
+    padded = np.zeros((last + 1, count), dtype=np.uint64)
     padded[1:-1] = limbs
+    flat = padded.ravel()
+    left = (shift & (_LIMB - 1)).astype(np.uint64)
+    right = np.uint64(_LIMB - 1) - left
+    # Limb `place` of the result begins in the padded limb `place + 1 − ⌊shift / 64⌋`.
+    start = 1 - (shift >> 6)
     columns = np.arange(count)
     result = np.empty((width, count), dtype=np.uint64)
-    below = padded[np.clip(-quotient, 0, len(limbs) + 1), columns]  # limb −1 of the result, before the bits are moved
+    below = flat.take(np.minimum(np.maximum(start - 1, 0), last) * count + columns)
     for place in range(width):
-        here = padded[np.clip(place - quotient + 1, 0, len(limbs) + 1), columns]
+        here = flat.take(np.minimum(np.maximum(start + place, 0), last) * count + columns)
         result[place] = (here << left) | ((below >> np.uint64(1)) >> right)
         below = here
     return result

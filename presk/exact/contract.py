@@ -10,18 +10,15 @@ A row whose exponents are so far apart that its digits would be many is left to 
 correctly rounded sum: slower by two orders of magnitude, and indifferent to exponents. Small products go that way altogether.
 """
 
-from collections.abc import Callable
-from itertools import repeat
 from typing import Final
 
 import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from presk.exact.codec import ZERO, Bits, Ints, Limbs, Scalar, bit_lengths, pack, shifted, trailing_zeros, unpack
+from presk.exact.codec import ZERO, Bits, Ints, Limbs, Scalar, pack, shifted, total_lengths, trailing_zeros, unpack
 
 Objects = NDArray[np.object_]
-Round = Callable[[Scalar], Scalar]
 
 _LIMB: Final = 64
 _CHUNK: Final = 128  # terms of a sum that one product of digit matrices covers
@@ -29,7 +26,9 @@ _CHUNKS: Final = 512  # of them may be added up before the carries must go: 2⁵
 _DOUBLE: Final = 53
 _BLOCK: Final = 1 << 22  # digits that are held at once, of either matrix or of the result: 32 MB
 _SMALL: Final = 2048  # multiplications below which setting up costs more than it saves
-_DIGIT_COST: Final = 0.05  # ns for a multiplication of digits
+_USUAL_WIDTH: Final = 22
+_PRODUCT_COST: Final = 0.05  # ns for a multiplication of digits
+_DIGIT_COST: Final = 20.0  # ns for taking a digit out of a number, or for carrying one of the result
 _PLAIN_COST: Final = 200.0  # ns for an exact multiplication and its share of `fsum`
 _MOST_DIGITS: Final = 256
 _MOST_BITS: Final = 1 << 24  # of an exact sum that is not to be rounded
@@ -51,9 +50,12 @@ def product(left: Objects, right: Objects, bits: int | None) -> Objects:
     one, other = unpack(left.ravel().tolist()), unpack(right.ravel().tolist())
     low_left, left_bits = _span(one, (count, rows, inner), 2)
     low_right, right_bits = _span(other, (count, inner, columns), 1)
-    left_cap = _cap(left_bits.ravel(), float(np.median(right_bits)))
-    right_cap = _cap(right_bits.ravel(), float(left_cap))
+    left_cap = _cap(left_bits.ravel(), float(np.median(right_bits)), inner, columns)
+    right_cap = _cap(right_bits.ravel(), float(max(left_cap, 0)), inner, rows)
     wild_rows, wild_columns = left_bits > left_cap, right_bits > right_cap
+    if wild_rows.all() or wild_columns.all():
+        _plain(left, right, result, bits, None, None)
+        return result
     left_size = int(np.where(wild_rows, 0, left_bits).max())
     right_size = int(np.where(wild_columns, 0, right_bits).max())
     width = _digit_width(min(inner, _CHUNK), left_size, right_size)
@@ -86,14 +88,21 @@ def _span(bits: Bits, shape: tuple[int, int, int], axis: int) -> tuple[Ints, Int
     return np.where(some, low, 0), np.where(some, top, 0) - np.where(some, low, 0)
 
 
-def _cap(sizes: Ints, other: float) -> int:
-    """The number of bits up to which rows go by digits, so that the time is least; `other` is the other matrix's."""
+def _cap(sizes: Ints, other: float, inner: int, across: int) -> int:
+    """The number of bits up to which rows go by digits, so that the time is least.
+
+    `other` is the size of the other matrix's columns in bits, `across` how many they are, `inner` their length.
+    """
     ordered = np.sort(sizes)
-    digits = np.minimum(ordered // 22 + 1, _MOST_DIGITS)
-    inside = np.arange(1, len(ordered) + 1)
-    cost = inside * digits * (other / 22 + 1) * _DIGIT_COST + (len(ordered) - inside) * _PLAIN_COST
-    best = int(np.argmin(cost))
-    return min(int(ordered[best]), 22 * _MOST_DIGITS)
+    digits, others = ordered // _USUAL_WIDTH + 1, other // _USUAL_WIDTH + 1
+    products = inner * across * digits * others * _PRODUCT_COST
+    passes = (inner * digits + across * (digits + others)) * _DIGIT_COST
+    by_digits = np.arange(1, len(ordered) + 1) * (products + passes)
+    plain = np.arange(len(ordered) - 1, -1, -1) * (inner * across * _PLAIN_COST)
+    best = int(np.argmin(by_digits + plain))
+    if by_digits[best] > (best + 1) * inner * across * _PLAIN_COST or digits[best] > _MOST_DIGITS:
+        return -1
+    return int(ordered[best])
 
 
 def _digit_width(inner: int, left: int, right: int) -> int:
@@ -159,8 +168,7 @@ def _by_digits(
             left = digits.reshape(plan.left, last - first, bottom - top, inner).transpose(1, 2, 0, 3)
             sums = _multiply(left, right, plan)
             scale = lows[:, :, np.newaxis] + low_right[first:last, np.newaxis, :]
-            exact = _numbers(sums.reshape(len(sums), -1), plan.width, scale.ravel())
-            rounded = exact if bits is None else list(map(gmpy2.mpfr, exact, repeat(bits)))
+            rounded = _numbers(sums.reshape(len(sums), -1), plan.width, scale.ravel(), bits)
             target = result[first:last, top:bottom]
             target[...] = np.fromiter(rounded, dtype=object, count=len(rounded)).reshape(target.shape)
 
@@ -203,8 +211,8 @@ def _carry(sums: NDArray[np.int64], width: int) -> None:
         sums[place] &= mask
 
 
-def _numbers(sums: NDArray[np.int64], width: int, scale: Ints) -> list[Scalar]:
-    """The numbers Σ sums[i] · 2^(width·i + scale), exactly."""
+def _numbers(sums: NDArray[np.int64], width: int, scale: Ints, bits: int | None) -> list[Scalar]:
+    """The numbers Σ sums[i] · 2^(width·i + scale), rounded at `bits`, or exact."""
     _carry(sums, width)
     mask = (1 << width) - 1
     negative = sums[-1] < 0
@@ -221,19 +229,25 @@ def _numbers(sums: NDArray[np.int64], width: int, scale: Ints) -> list[Scalar]:
         limbs[limb] |= word << np.uint64(offset)
         if offset + width > _LIMB:
             limbs[limb + 1] |= word >> np.uint64(_LIMB - offset)
-    return normalized(limbs, negative, scale)
+    return normalized(limbs, negative, scale, bits)
 
 
-def normalized(limbs: Limbs, negative: NDArray[np.bool_], scale: Ints) -> list[Scalar]:
-    """The numbers ± limbs · 2^scale, exactly, at a precision that holds them all."""
-    length = np.zeros(limbs.shape[1], dtype=np.int64)
-    for place, limb in enumerate(limbs):
-        length = np.where(limb != 0, _LIMB * place + bit_lengths(limb), length)
+def normalized(limbs: Limbs, negative: NDArray[np.bool_], scale: Ints, bits: int | None) -> list[Scalar]:
+    """The numbers ± limbs · 2^scale, rounded at `bits`, or exact."""
+    length = total_lengths(limbs)
     used = length - trailing_zeros(limbs)
     width = max(1, -(-int(used.max(initial=1)) // _LIMB))
+    if bits is not None:
+        width = min(width, bits // _LIMB + 1 + (bits % _LIMB > _LIMB - 2))
     moved = shifted(limbs, _LIMB * width - length, width)
+    # Of bits that are cut off only whether one is set matters, since at least two lie between the last kept and them.
+    moved[0] |= used > _LIMB * width
     sign = np.where(length == 0, 0, np.where(negative, -1, 1)).astype(np.int8)
-    return pack(sign, np.where(length == 0, 0, length + scale), moved, _LIMB * width)
+    numbers = pack(sign, np.where(length == 0, 0, length + scale), moved, _LIMB * width)
+    if bits is None:
+        return numbers
+    # `mpfr(number, bits)` rounds as well, and takes ten times as long.
+    return list(map(gmpy2.context(precision=bits).plus, numbers))
 
 
 def _plain(

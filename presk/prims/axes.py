@@ -1,5 +1,6 @@
 """Finding axes by name, for the rules that take `axis a`."""
 
+from presk.diagnostics.suggest import closest
 from presk.prims.surface import At, Refused
 from presk.types.type import Shape, Type
 
@@ -15,4 +16,12 @@ def axis_place(shape: Shape, name: str, at: At, whole: Type) -> int:
         if names
         else ("none of its axes has a name",)
     )
-    raise Refused("E2008", f"`{whole}` has no axis `{name}`", at=at, text="no axis of this name", notes=notes)
+    near = closest(name, names)
+    raise Refused(
+        "E2008",
+        f"`{whole}` has no axis `{name}`",
+        at=at,
+        text="no axis of this name",
+        notes=notes,
+        mend=f"did you mean `{near}`?" if near is not None else None,
+    )

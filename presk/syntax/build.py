@@ -128,7 +128,9 @@ def block(tokens: Tokens, at: At, v: Values) -> tree.Block:
     kind, name = tokens[v[0]].text, tokens[v[1]].text
     wanted = {"training": "run", "inference": "serve"}.get(kind, name)
     if name != wanted:
-        raise _refuse((v[1], v[1]), f"expected `{wanted}` behind `{kind}`, found `{name}`", f"`{kind} {wanted} {{ … }}`")
+        raise _refuse(
+            (v[1], v[1]), f"expected `{wanted}` behind `{kind}`, found `{name}`", f"`{kind} {wanted} {{ … }}`"
+        )
     return tree.Block(at, kind, name, v[1], ())
 
 

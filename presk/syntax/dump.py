@@ -8,14 +8,15 @@ from typing import Final
 
 import msgspec
 
+from presk.diagnostics.sources import Position
 from presk.syntax.printer import spell
-from presk.syntax.tokens import NEWLINE, Chunk, Position, Tokens, TokenTable
+from presk.syntax.tokens import NEWLINE, Chunk, Tokens, TokenTable
 from presk.syntax.tree import Block, DeclChunk, ItemChunk, MemberChunk, Module, Node, SourceFile
 
 _STEP: Final = "  "
 
 
-def dump_tokens(tokens: Tokens) -> str:
+def tokens_text(tokens: Tokens) -> str:
     """One line per token: where it is, its kind and its canonical spelling (once where they are the same)."""
     lines: list[str] = []
     for chunk in tokens.file.chunks():
@@ -28,8 +29,8 @@ def dump_tokens(tokens: Tokens) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def dump_tokens_json(tokens: Tokens) -> str:
-    """A list of chunks: `{"key", "kind", "tokens": [{"kind", "text", "start", "end"}]}`; positions as in diagnostics."""
+def tokens_json(tokens: Tokens) -> str:
+    """A list of chunks: `{"key", "kind", "tokens": [{"kind", "text", "span"}]}`; spans as in diagnostics."""
     chunks: list[dict[str, object]] = []
     for chunk in tokens.file.chunks():
         places = tokens.table.places(chunk.key)
@@ -38,8 +39,10 @@ def dump_tokens_json(tokens: Tokens) -> str:
             {
                 "kind": token.kind,
                 "text": token.text,
-                "start": _position(tokens.table.position(start)),
-                "end": _position(tokens.table.position(end)),
+                "span": {
+                    "start": _position(tokens.table.position(start)),
+                    "end": _position(tokens.table.position(end)),
+                },
             }
             for token, start, end in zip(chunk.tokens, places.starts, places.ends, strict=True)
         ]
@@ -70,7 +73,7 @@ def _content(chunk: _Chunk) -> Node:
             return chunk.item
 
 
-def dump_ast(file: SourceFile) -> str:
+def ast_text(file: SourceFile) -> str:
     """The tree, one node per line, indented: its form and its own words, then its parts by the field they stand in."""
     lines: list[str] = []
     waiting: list[tuple[int, str, Node]] = []
@@ -118,8 +121,12 @@ def _fields(node: Node) -> tuple[list[str], list[tuple[str, Node]]]:
 _QUOTED: Final = frozenset(("value", "path"))
 
 
-def dump_ast_json(file: SourceFile) -> str:
-    """The tree: a list of `{"key", "node"}`; a node is `{"form", "at", …}` with its fields, `at` being token numbers of its chunk."""
+def ast_json(file: SourceFile) -> str:
+    """The tree: a list of `{"key", "node"}`; a node is `{"form", "span", "spans", …}` with its fields.
+
+    `span` is the first and the last token of the node, counted in its chunk; `spans` are the single tokens that the node
+    knows the place of, by field. Without these two the text depends on no layout.
+    """
     pieces: list[str] = []
     waiting: list[object] = [file.declarations]
     while waiting:
@@ -132,8 +139,9 @@ def dump_ast_json(file: SourceFile) -> str:
             case Node() as node:
                 waiting.append(_Raw("}"))
                 for name in reversed(node.__struct_fields__):
-                    waiting += [getattr(node, name), _Raw(f',"{name}":')]
-                waiting.append(_Raw(f'{{"form":"{type(node).__name__}"'))
+                    if name != "at" and not name.endswith("_at"):
+                        waiting += [getattr(node, name), _Raw(f',"{name}":')]
+                waiting.append(_Raw(_head(node)))
             case tuple() as values:
                 waiting.append(_Raw("]"))
                 for i in range(len(values) - 1, -1, -1):
@@ -144,6 +152,13 @@ def dump_ast_json(file: SourceFile) -> str:
             case value:
                 pieces.append(msgspec.json.encode(value).decode())
     return "".join(pieces)
+
+
+def _head(node: Node) -> str:
+    """The form and the places of a node, as the beginning of its JSON object."""
+    single = {name.removesuffix("_at"): getattr(node, name) for name in node.__struct_fields__ if name.endswith("_at")}
+    spans = f',"spans":{msgspec.json.encode(single).decode()}' if single else ""
+    return f'{{"form":"{type(node).__name__}","span":[{node.at[0]},{node.at[1]}]{spans}'
 
 
 class _Raw:

@@ -6,34 +6,42 @@ comment stays behind the token it followed on a line, or before the token it pre
 """
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
+from presk.diagnostics.sources import Sources
 from presk.diagnostics.value import Diagnostic
-from presk.syntax.api import parse_file
+from presk.syntax.api import FileSource, parse_file
 from presk.syntax.lexer import decode
 from presk.syntax.printer import Atom, Comment, Writer, atoms, write_block, write_chunk
 from presk.syntax.tokens import NEWLINE, Chunk, TokenTable
 
 
 class Formatted(msgspec.Struct, frozen=True, array_like=True):
-    """A program's canonical text; None, and the errors, for a file that does not parse."""
+    """A program's canonical text."""
 
-    text: str | None
+    text: str
+
+
+class Unformatted(NamedTuple):
+    """A file that does not parse: its errors, and what a renderer needs to show them."""
+
     diagnostics: tuple[Diagnostic, ...]
+    sources: Sources
 
 
-def format_source(source: bytes, *, ascii_only: bool = False, name: str = "") -> Formatted:
-    """Formats a file. `ascii_only` chooses the ASCII spellings of symbols; names stay as they are.
+def format_source(source: bytes, name: str = "", *, ascii_: bool = False) -> Formatted | Unformatted:
+    """Formats a file. `ascii_` chooses the ASCII spellings of symbols; names stay as they are.
 
-    `name` is the file's name in the places of diagnostics.
+    `name` is the file's name in the places of diagnostics. A file with a syntax error (E00xx) has no canonical text.
     """
     parsed = parse_file(source, name)
     if parsed.diagnostics:
-        return Formatted(None, parsed.diagnostics)
+        return Unformatted(parsed.diagnostics, FileSource(name, source, parsed.table))
     text, _ = decode(source)
     assert text is not None  # what is not UTF-8 does not parse
-    chunks = {chunk.key: atoms(chunk.kind, chunk.tokens, ascii_only) for chunk in parsed.tokens.chunks()}
+    chunks = {chunk.key: atoms(chunk.kind, chunk.tokens, ascii_) for chunk in parsed.tokens.chunks()}
     rest = _attach(text, parsed.table, parsed.tokens.chunks(), chunks)
     writer = Writer()
     for unit in parsed.tokens.units:
@@ -45,12 +53,10 @@ def format_source(source: bytes, *, ascii_only: bool = False, name: str = "") ->
     end = Atom(NEWLINE, "", False, "")
     end.before = rest
     writer.lead(end, 0, first=False)
-    return Formatted(writer.text(), ())
+    return Formatted(writer.text())
 
 
-def _attach(
-    text: str, table: TokenTable, order: Iterable[Chunk], chunks: Mapping[str, list[Atom]]
-) -> list[Comment]:
+def _attach(text: str, table: TokenTable, order: Iterable[Chunk], chunks: Mapping[str, list[Atom]]) -> list[Comment]:
     """Gives each comment and each blank line to an atom; the comments behind the last atom are the result."""
     placed: list[tuple[int, int, Atom]] = []
     for chunk in order:

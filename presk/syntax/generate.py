@@ -44,7 +44,13 @@ def grammar_tables(grammar: str) -> str:
     States and rules are numbered in the order of lark's analysis, which is a function of the grammar's text.
     """
     lark = Lark(
-        grammar, parser="lalr", lexer=_NoLexer, start=list(STARTS), maybe_placeholders=False, keep_all_tokens=True, strict=True
+        grammar,
+        parser="lalr",
+        lexer=_NoLexer,
+        start=list(STARTS),
+        maybe_placeholders=False,
+        keep_all_tokens=True,
+        strict=True,
     )
     patterns = {t.name: t.pattern.value for t in lark.terminals if t.pattern is not None}
     table = lark.parser.parser._parse_table  # lark has no public way to its tables
@@ -96,9 +102,7 @@ def grammar_tables(grammar: str) -> str:
         action_rows.append(dict(sorted(actions)))
         goto_rows.append(dict(sorted(gotos)))
     unit_lines, unit_rows = _unit_steps(action_rows, goto_rows, rule_rows)
-    starts = ", ".join(
-        f'"{s}": ({numbers[table.start_states[s]]}, {numbers[table.end_states[s]]})' for s in STARTS
-    )
+    starts = ", ".join(f'"{s}": ({numbers[table.start_states[s]]}, {numbers[table.end_states[s]]})' for s in STARTS)
     return "\n".join(
         [
             '"""LALR(1) tables of presk.lark. Written by `python -m presk.syntax.generate grammar`; do not edit.',
@@ -196,7 +200,9 @@ def xid_table() -> str:
         f'UNICODE: Final = "{UNICODE}"',
     ]
     for name, values in (("XID_START", start), ("XID_CONTINUE", more)):
-        lines.append("XID_START: Final[tuple[int, ...]] = (" if name == "XID_START" else f"{name}: Final[tuple[int, ...]] = (")
+        lines.append(
+            "XID_START: Final[tuple[int, ...]] = (" if name == "XID_START" else f"{name}: Final[tuple[int, ...]] = ("
+        )
         lines.extend(_wrapped(values))
         lines.append(")")
     return "\n".join(lines) + "\n"

@@ -19,6 +19,7 @@ from typing import Final
 
 from presk.syntax.lexer import Lexed
 from presk.syntax.tokens import (
+    BAD_CHARACTER,
     BAD_ENCODING,
     BAD_NAME,
     DECLARATION,
@@ -55,10 +56,11 @@ _NOTHING: Final = Token("end", "")
 class _Draft:
     """A chunk that is being gathered."""
 
-    __slots__ = ("body", "closed", "column", "ends", "function", "kind", "parts", "starts", "tokens")
+    __slots__ = ("body", "closed", "column", "ends", "first", "function", "kind", "parts", "starts", "tokens")
 
     def __init__(self, kind: str, first: Token, column: int) -> None:
         self.kind = kind
+        self.first = first  # its first token that is not a character out of place
         self.function = kind != ITEM and first.kind == "fn"  # an item may be called `fn`
         self.column = column  # of its first token, from 0
         self.tokens: list[Token] = []
@@ -116,12 +118,13 @@ class _Cutter:
             if kind == "static":
                 return following == "assert"
             if kind == "param":
-                # In brackets `param T` is also a type.
-                return following == NAME and self.peek(i + 2).kind in (":", ",") and self.tokens[i - 1].kind != ":"
+                # In brackets `param T` is also a type, which stands behind a colon, or has none behind it.
+                j = i + 1
+                while self.peek(j).kind == NAME and self.peek(j + 1).kind == ",":
+                    j += 2
+                return self.peek(j).kind == NAME and self.peek(j + 1).kind == ":" and self.tokens[i - 1].kind != ":"
             return following == NAME
-        return (
-            kind == NAME and token.text == "model" and self.peek(i + 1).kind == NAME and self.peek(i + 2).kind == "="
-        )
+        return kind == NAME and token.text == "model" and self.peek(i + 1).kind == NAME and self.peek(i + 2).kind == "="
 
     def is_item(self, i: int) -> bool:
         """Whether a line of a configuration block begins at token i. Field names may be reserved words."""
@@ -142,8 +145,7 @@ class _Cutter:
     def opens_block(self, i: int) -> bool:
         """Whether the `{` at token i of a header opens its block, and not the list of type parameters."""
         assert self.current is not None
-        tokens = self.current.tokens
-        if tokens[0].kind != "module" or any(t.kind == "{" for t in tokens):
+        if self.current.first.kind != "module" or any(t.kind == "{" for t in self.current.tokens):
             return True
         j = i + 1
         while self.peek(j).kind == NAME:
@@ -159,9 +161,10 @@ class _Cutter:
         if self.stack:
             self.broken = True
             self.stack.clear()
-        draft = _Draft(kind, self.tokens[i], self.column(i))
+        first = self.tokens[self.first(i)]
+        draft = _Draft(kind, first, self.column(i))
         if self.header is None:
-            if self.tokens[i].kind in _BLOCKS:
+            if first.kind in _BLOCKS:
                 draft.kind = HEADER
             self.units.append(draft)
         else:
@@ -175,16 +178,24 @@ class _Cutter:
         self.current = None
         self.stack.clear()
 
-    def line(self, i: int) -> bool:
+    def first(self, i: int) -> int:
+        """The number of the first token from i on, in its line, that is not a character out of place; i if there is none."""
+        j = i
+        while j < len(self.tokens) and self.tokens[j].kind == BAD_CHARACTER and (j == i or j not in self.breaks):
+            j += 1
+        return j if j < len(self.tokens) and (j == i or j not in self.breaks) else i
+
+    def line(self, number: int) -> bool:
         """Looks at the first token of a line (or of a block); true if it begins a chunk."""
+        i = self.first(number)
         kind = self.tokens[i].kind
         header = self.header
         if header is not None:
             if kind == "}" and (not self.stack or (self.by_column and self.column(i) <= header.column)):
                 return False
-            if header.tokens[0].kind != "module":
+            if header.first.kind != "module":
                 if self.is_item(i):
-                    self.begin(ITEM, i)
+                    self.begin(ITEM, number)
                     return True
                 part = ITEM
                 member = False
@@ -195,16 +206,16 @@ class _Cutter:
                 outdented = self.column(i) <= header.column
                 flat = bool(header.parts) and header.parts[0].column <= header.column
                 if not outdented or (member and (flat or not self.by_column or kind != "fn")):
-                    self.begin(part, i)
+                    self.begin(part, number)
                     return True
                 self.leave()
             elif self.current is None:
-                self.begin(part, i)
+                self.begin(part, number)
                 return True
             else:
                 return False
         if self.current is None or self.current.closed or self.declares(i):
-            self.begin(DECLARATION, i)
+            self.begin(DECLARATION, number)
             return True
         return False
 
@@ -319,11 +330,11 @@ def cut(lexed: Lexed) -> Tokens:
     units: list[Unit] = []
     places: list[ChunkPlaces] = []
     for draft in cutter.units:
-        chunk = _chunk(draft, keys.unit(draft.tokens))
+        chunk = _chunk(draft, keys.unit(draft.tokens, draft.first))
         places.append(_places(draft, chunk.key))
         parts: list[Chunk] = []
         for part in draft.parts:
-            parts.append(_chunk(part, keys.part(chunk.key, part.tokens)))
+            parts.append(_chunk(part, keys.part(chunk.key, part.tokens, part.first)))
             places.append(_places(part, parts[-1].key))
         units.append(Unit(chunk, tuple(parts)))
     places.sort(key=lambda chunk: chunk.key)
@@ -369,26 +380,25 @@ class _Keys:
         # `#` is in no name, so a numbered key is never a plain one.
         return key if count == 1 else f"{key}#{count}"
 
-    def unit(self, tokens: list[Token]) -> str:
-        first = tokens[0]
+    def unit(self, tokens: list[Token], first: Token) -> str:
         if first.kind == "static":
             self.assertions += 1
             return f"static assert {self.assertions}"
         if first.kind == "import":
-            alias = next((i for i, t in enumerate(tokens) if t.kind == "as"), len(tokens))
-            return self.unique(f"import {_name(tokens, alias + 1)}")
+            return self.unique(f"import {_name_behind(tokens, 'as')}")
         if first.kind in _DECLARING or first.kind in _MEMBERS or (first.kind == NAME and first.text == "model"):
-            return self.unique(f"{first.text} {_name(tokens, 1)}")
+            return self.unique(f"{first.text} {_name_behind(tokens, first.kind)}")
         return self.unique("file" if first.kind == BAD_ENCODING else "text")
 
-    def part(self, unit: str, tokens: list[Token]) -> str:
-        first = tokens[0]
+    def part(self, unit: str, tokens: list[Token], first: Token) -> str:
         if first.kind in _MEMBERS and unit.startswith("module "):
-            return self.unique(f"{unit}/{first.text} {_name(tokens, 1)}")
+            return self.unique(f"{unit}/{first.text} {_name_behind(tokens, first.kind)}")
         if first.kind == NAME or first.kind in RESERVED:
             return self.unique(f"{unit}/{first.text}")
         return self.unique(f"{unit}/?")
 
 
-def _name(tokens: list[Token], i: int) -> str:
+def _name_behind(tokens: list[Token], kind: str) -> str:
+    """The name behind the first token of a kind; `?` if there is none."""
+    i = next((i for i, token in enumerate(tokens) if token.kind == kind), len(tokens)) + 1
     return tokens[i].text if i < len(tokens) and tokens[i].kind in (NAME, BAD_NAME) else "?"

@@ -49,9 +49,7 @@ UNITS: Final = frozenset(("ns", "us", "ms", "s")) | _SIZES | {f"{a}/{b}" for a i
 
 # ASCII spellings, and characters that normalize to another symbol.
 SYNONYMS: Final = (("Real", "ℝ"), ("\\", "λ"), ("@", "·"), ("><", "⊗"), ("<<", "∘"), ("\u0387", "·"))
-SYMBOLS: Final = frozenset(
-    "|> | ⊗ ∘ == <= >= < > + - * / % · ^ ( ) [ ] { } , : = -> . .. ...".split()
-)
+SYMBOLS: Final = frozenset("|> | ⊗ ∘ == <= >= < > + - * / % · ^ ( ) [ ] { } , : = -> . .. ...".split())
 _CANONICAL: Final = tuple((word, word) for word in (*sorted(RESERVED), *sorted(SYMBOLS))) + SYNONYMS
 
 # Letters, and everything outside ASCII but `·`, U+0387, `∘`, `⊗`: a run of them is one lexeme, and looked at afterwards.
@@ -219,7 +217,10 @@ def _number(lexeme: str) -> Token:
     match = _NUMBER.fullmatch(lexeme)
     assert match is not None  # the lexer's expression begins a number in the same way
     digits, fraction, exponent, unit = match.groups()
-    if len(lexeme) - len(unit) > MAX_DIGITS and sum("0" <= c <= "9" for c in lexeme[: len(lexeme) - len(unit)]) > MAX_DIGITS:
+    if (
+        len(lexeme) - len(unit) > MAX_DIGITS
+        and sum("0" <= c <= "9" for c in lexeme[: len(lexeme) - len(unit)]) > MAX_DIGITS
+    ):
         return Token(BAD_NUMBER, digits[:16])
     if unit in UNITS:
         return Token(QUANTITY, lexeme)
@@ -250,7 +251,7 @@ def _ends_in_escape(body: str) -> bool:
 
 
 def _word(lexeme: str) -> Token | tuple[tuple[Token, int], ...]:
-    """A lexeme with characters outside ASCII: a name, or names with characters between them that belong to no token."""
+    """A lexeme with characters outside ASCII: a name, or names and numbers with characters between them that begin no token."""
     parts: list[tuple[Token, int]] = []
     position = 0
     while position < len(lexeme):
@@ -266,6 +267,11 @@ def _word(lexeme: str) -> Token | tuple[tuple[Token, int], ...]:
             if position - start > _MAX_RAW_NAME:
                 position = len(lexeme)  # too long whatever follows: the rest is not looked at one by one
             parts.append((_name(lexeme[start:position]), position - start))
+        elif lexeme[position].isascii():
+            match = _LEXEME.match(lexeme, position)  # a number
+            assert match is not None
+            position = match.end()
+            parts.append((_number(match[0]), position - start))
         else:
             while position < len(lexeme) and lexeme[position] == lexeme[start]:
                 position += 1

@@ -384,7 +384,11 @@ def unexpected(failure: Failure) -> Diagnostic:
         where = Label(Place(index, index - 1), "the line ends here")
     notes = [n for n in (_pair_habit(failure), _habit(failure)) if n]
     expectation = _expectation(failure)
-    message = f"expected {expectation}, found {_finding(failure)}" if expectation else f"{_finding(failure)} cannot stand here"
+    message = (
+        f"expected {expectation}, found {_finding(failure)}"
+        if expectation
+        else f"{_finding(failure)} cannot stand here"
+    )
     return Diagnostic("E0001", message, where, notes=tuple(notes))
 
 
@@ -429,7 +433,7 @@ def _special(failure: Failure) -> Diagnostic | None:
         return Diagnostic("E0014", "the lambda has no pattern", _at(index - 1, index), mend="write `λ x. …`")
     if NEWLINE in expected and kind != NEWLINE:
         return _let_without_body(failure)
-    if kind == NEWLINE and "end" in expected:
+    if kind == NEWLINE and ("end" in expected or "+" in expected) and failure.kind(1) != "end":
         return _stray_line(failure)
     if "end" in expected and _begins_item(failure):
         found = failure.text(0)
@@ -439,12 +443,15 @@ def _special(failure: Failure) -> Diagnostic | None:
             _at(index),
             mend=f"begin a new line with `{found}`",
         )
-    if kind in RESERVED and kind not in ("ℝ", "λ") and NAME in expected:
+    if kind in RESERVED and NAME in expected and not (kind in ("ℝ", "λ") and NAT in expected):
         word = failure.text(0)
         if NAT in expected and word in _ITEM_WORDS:
             return None  # a missing expression before the next item, not a name
         return Diagnostic(
-            "E0010", f"`{word}` is a reserved word and cannot be a name", _at(index), mend=f"take another name, say `{word}_`"
+            "E0010",
+            f"`{word}` is a reserved word and cannot be a name",
+            _at(index),
+            mend="take another name" if kind in ("ℝ", "λ") else f"take another name, say `{word}_`",
         )
     return None
 
@@ -508,6 +515,8 @@ def _stray_line(failure: Failure) -> Diagnostic:
             notes=("`-x` is an expression by itself, and `^` is read with the unary operators",),
             mend="write the expression on one line, or in parentheses",
         )
+    if "end" not in failure.expected:
+        return Diagnostic("E0001", "this line does not continue the expression before it", place)
     what = _the_end(failure).removeprefix("the end of the ")
     notes = ("only a `let` is followed by a further line",) if failure.tokens[0].kind == "fn" else ()
     habit = _HABITS.get(found, "")

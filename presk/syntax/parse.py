@@ -263,7 +263,12 @@ def _retag_item(tokens: tuple[Token, ...], kinds: list[str]) -> None:
         kinds[0] = "field"
         if kinds[1] == ":" and _equals_follows(kinds):
             kinds[1] = "tcolon"
-    elif len(kinds) >= 2 and kinds[0] == kinds[1] == NAME and tokens[0].text == "checkpoint" and tokens[1].text == "every":
+    elif (
+        len(kinds) >= 2
+        and kinds[0] == kinds[1] == NAME
+        and tokens[0].text == "checkpoint"
+        and tokens[1].text == "every"
+    ):
         kinds[0], kinds[1] = "checkpoint", "every"
         for i in range(len(kinds) - 1, 2, -1):
             if kinds[i] == NAME and tokens[i].text == "to":
@@ -357,18 +362,20 @@ def _diagnose(
         expected = _expected(kinds, start, first, error.index)
         return error.index, messages.unexpected(Failure(chunk.kind, tokens, kinds, error.index, end, expected))
 
-    error = (
-        look(chunk.kind, 0, len(kinds))
-        if stop is None
-        else described(stop, chunk.kind, 0, len(kinds))
-    )
+    error = look(chunk.kind, 0, len(kinds)) if stop is None else described(stop, chunk.kind, 0, len(kinds))
     line = len(spans)
     if error is not None:
         (line,) = messages.lines_of(spans, (error[0],))
-        if not spoiled or line < min(spoiled):
+        follows = None
+        if error[0] < len(kinds) and kinds[error[0]] == NEWLINE and line + 1 < len(spans):
+            # What is wrong is as well the line behind the break, unless that is a binding by itself.
+            follows = line + 1 if kinds[spans[line + 1][0]] != "let" else None
+        if not spoiled or (line < min(spoiled) and follows not in spoiled):
             found.append(_renumbered(error, numbers))
         if error[1].code == "E0007":
             return _sorted(found)
+        if follows is not None:
+            spoiled.add(follows)
         line = min(line, *spoiled) if spoiled else line
     for k in range(line + 1, len(spans)):
         if len(found) >= MAX_ERRORS:

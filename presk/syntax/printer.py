@@ -125,10 +125,7 @@ def atoms(chunk_kind: str, tokens: Sequence[Token], ascii_only: bool = False) ->
 def _is_coefficient(kinds: Sequence[str], i: int) -> bool:
     """Whether the `*` at i stands between a number and a name, as in `4*D`: a coefficient, written without blanks."""
     return (
-        i + 1 < len(kinds)
-        and kinds[i - 1] == NAT
-        and kinds[i + 1] == NAME
-        and (i < 2 or kinds[i - 2] not in _PRODUCTS)
+        i + 1 < len(kinds) and kinds[i - 1] == NAT and kinds[i + 1] == NAME and (i < 2 or kinds[i - 2] not in _PRODUCTS)
     )
 
 
@@ -193,7 +190,11 @@ def document(line: Sequence[Atom]) -> Doc:
 
 def _bracket(opening: Doc, content: list[_Piece], closing: Doc) -> Doc:
     if not content:
-        return Doc("group", (opening, _BREAK, closing)) if opening.trail or closing.lead else Doc("list", (opening, closing))
+        return (
+            Doc("group", (opening, _BREAK, closing))
+            if opening.trail or closing.lead
+            else Doc("list", (opening, closing))
+        )
     parts: list[Doc] = [_BREAK]
     element: list[_Piece] = []
     # Behind a `let` line breaks count, so that lines break before operators only.

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from presk.diagnostics.sources import Position, Span
 from presk.diagnostics.value import Place
 
 # Token kinds: reserved words and symbols are their own kind; the others are these.
@@ -88,21 +89,6 @@ class FileTokens(msgspec.Struct, frozen=True, array_like=True):
         for unit in self.units:
             yield unit.chunk
             yield from unit.parts
-
-
-class Position(msgspec.Struct, frozen=True, array_like=True):
-    """A place in a file: line and column from 1, the column in characters; offset from 0, in bytes of the file."""
-
-    line: int
-    column: int
-    offset: int
-
-
-class Span(msgspec.Struct, frozen=True, array_like=True):
-    """From `start` up to, not including, `end`."""
-
-    start: Position
-    end: Position
 
 
 class Comment(msgspec.Struct, frozen=True, array_like=True):

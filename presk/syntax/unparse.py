@@ -206,9 +206,7 @@ def _parts(node: Node) -> list[_Part]:
             return [Token(NAME, node.name)]
         case Pattern() | Binder():
             return _pattern(node)
-        case (
-            RealType() | IndexType() | MaskType() | NamedType() | ParamType() | ParamsType() | Axis() | Ellipsis()
-        ):
+        case RealType() | IndexType() | MaskType() | NamedType() | ParamType() | ParamsType() | Axis() | Ellipsis():
             return _type(node)
         case _:
             return _declaration(node)

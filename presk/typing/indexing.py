@@ -1,6 +1,7 @@
 """Typing of `t[selectors]`: selectors drop an axis, slices keep it; bounds are proved (Typing; decisions O29, L173–L180)."""
 
 from presk.prims.attrs import Select
+from presk.prims.axes import axis_place
 from presk.prims.surface import Refused
 from presk.syntax import tree
 from presk.types.claim import Claim, Refuted, Relation
@@ -43,12 +44,7 @@ def _index(checker: Checker, expr: tree.Index, base: Typed, scope: Scope) -> Typ
             if place >= len(shape.axes):
                 raise Refused("E2008", f"`{type_}` has no axis {place}", at=selector.at, text=f"selector {place + 1}")
         else:
-            found = [where for where, axis in enumerate(shape.axes) if axis.name == selector.axis]
-            if not found:
-                raise Refused(
-                    "E2008", f"`{type_}` has no axis `{selector.axis}`", at=selector.at, text="no axis of this name"
-                )
-            place = found[0]
+            place = axis_place(shape, selector.axis, selector.at, type_)
         if place in selects:
             raise Refused("E2004", f"axis {_axis(shape.axes[place], place)} is selected twice", at=selector.at)
         select = _select(checker, selector, shape.axes[place], place - len(shape.axes), scope)
@@ -110,7 +106,6 @@ def _in_bounds(checker: Checker, selector: tree.Selector, lo: Dim, hi: Dim, axis
                 f"the slice `{lo}..{hi}` is not within the axis of length `{length}`",
                 at=selector.value.at,
                 text=f"`{words}` {failure}",
-                notes=(f"`{words}` {failure}",),
             )
 
 

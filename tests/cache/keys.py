@@ -2,12 +2,13 @@
 
 `assert_every_ingredient_counts(stage, inputs, options)` works for any stage: inputs are results of an engine, options the values
 that the stage is asked with. Nothing is computed; stand-ins take the place of inputs, since a key knows an input by its
-parameter, its encoding and its digest. `flips` lists what is done, for tests of this module.
+parameter, its encoding and its digest. `undeclared_packages(stage)` tells which packages its key should hold besides.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from presk.cache.canonical import canonical
@@ -92,7 +93,7 @@ def flipped(digest: Digest) -> Digest:
 def assert_every_ingredient_counts(
     stage: Stage[Any],
     inputs: Sequence[Result[Any]],
-    options: Mapping[str, object] = {},
+    options: Mapping[str, object] = MappingProxyType({}),
     *,
     project: Mapping[str, Path] | None = None,
     make_key: MakeKey = Prepared.key,
@@ -132,17 +133,17 @@ def flips(
     more = replace(stage, packages=(*stage.packages, "no-such-package"))
     yield "a package that is declared", key(fingerprint=sources.of(more))
     for at, held in enumerate(handles):
-        for what, other in _input_flips(held):
-            yield f"input {at}: {what}", key(handles=(*handles[:at], other, *handles[at + 1 :]))
+        for what, flip in _input_flips(held):
+            yield f"input {at}: {what}", key(handles=(*handles[:at], flip, *handles[at + 1 :]))
     for at in range(len(handles) - 1):
         a, b = handles[at], handles[at + 1]
         if (a.digest, a.codec_name) != (b.digest, b.codec_name):
             yield f"inputs {at} and {at + 1} exchanged", key(handles=(*handles[:at], b, a, *handles[at + 2 :]))
     for name in stage.options:
         value = options.get(name)
-        for other in OTHER_VALUES:
-            if canonical(other) != canonical(value):
-                yield f"option {name}: {other!r}", key(options={**options, name: other})
+        for another in OTHER_VALUES:
+            if canonical(another) != canonical(value):
+                yield f"option {name}: {another!r}", key(options={**options, name: another})
 
 
 def _input_flips(held: Handle[Any]) -> Iterator[tuple[str, Handle[Any]]]:
@@ -166,3 +167,9 @@ def _key(
 ) -> Digest:
     prepared = Prepared(stage, fingerprint)
     return make_key(prepared, prepared.names(handles), handles, prepared.complete(options))
+
+
+def undeclared_packages(stage: Stage[Any], project: Mapping[str, Path] | None = None) -> set[str]:
+    """The third-party packages that the stage's code imports and that its key does not hold, by import name."""
+    outside = Fingerprints(project).of(stage.module, stage.packages).outside
+    return {name for name in outside if name not in (*ENCODING_PACKAGES, *stage.packages)}

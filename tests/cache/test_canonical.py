@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from presk.cache.canonical import canonical, decanonical
 
-SIMILAR = (
+SIMILAR: tuple[object, ...] = (
     None,
     False,
     True,

@@ -3,6 +3,7 @@
 import math
 import struct
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,7 +11,7 @@ from gmpy2 import mpq, mpz
 from hypothesis import given
 from hypothesis import strategies as st
 
-from presk.cache.codec import BYTES, TEXT, struct_codec
+from presk.cache.codec import BYTES, TEXT, Codec, struct_codec
 
 
 class Literal(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -94,7 +95,8 @@ def test_bytes_that_are_no_value_are_a_value_error(codec, data):
 def test_bytes_and_text_take_their_own_type_only():
     assert BYTES.decode(BYTES.encode(b"a\xff")) == b"a\xff"
     assert TEXT.decode(TEXT.encode("θ")) == "θ"
-    for codec, value in ((BYTES, "a"), (BYTES, bytearray(b"a")), (TEXT, b"a")):
+    wrong: tuple[tuple[Codec[Any], object], ...] = ((BYTES, "a"), (BYTES, bytearray(b"a")), (TEXT, b"a"))
+    for codec, value in wrong:
         with pytest.raises(TypeError):
             codec.encode(value)
 

@@ -168,6 +168,7 @@ def test_what_another_process_pins_stays_until_it_ends(workshop, clock):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:
+        assert process.stdout is not None
         assert process.stdout.readline() == b"pinned\n"
         collect_garbage(store, 0)
         assert kept(store, digests) == [1]
@@ -269,7 +270,7 @@ def test_statistics_are_those_of_all_processes(workshop):
 def test_put_and_get_do_not_slow_down_with_the_number_of_entries(workshop):
     """Counted, not timed: how many rows of the database a look-up and a write go through."""
     store = workshop.store()
-    steps = []
+    steps: list[int] = []
     for _ in range(2):
         for _ in range(3000):
             put(store, random.Random(len(steps) * 3000 + _).randbytes(40))
@@ -288,3 +289,17 @@ def test_put_and_get_do_not_slow_down_with_the_number_of_entries(workshop):
         connection.set_progress_handler(None, 0)
         steps.append(counted[0])
     assert steps[1] <= steps[0] + 5
+
+
+def test_uses_do_not_pile_up_in_memory(workshop, monkeypatch):
+    monkeypatch.setattr("presk.cache.rows._USES_MAX", 50)
+    first = workshop.store()
+    digests = [put(first, b"small %d" % i) for i in range(120)]
+    first.close()
+    store = workshop.store()
+    for digest in digests:
+        store.value(digest)
+        store.touch(value_digest(b"key"), digest)
+    assert len(store.rows._uses) < 50
+    store.flush()
+    assert set(store.rows._due) <= set(store.rows._uses)

@@ -1,6 +1,7 @@
 """The engine: what is computed, what is reused, and what never is."""
 
 import threading
+from typing import Any
 
 import pytest
 from gmpy2 import mpq
@@ -457,7 +458,7 @@ def test_two_stages_of_one_name_are_refused(workshop):
     for other in (
         Stage("shout", "fake.other", (), lambda text: text, TEXT),
         Stage("shout", "fake.tree", ("times", "mark"), SHOUT.run, TEXT),
-        Stage("shout", "fake.other", ("times", "mark"), SHOUT.run, BYTES),
+        Stage[Any]("shout", "fake.other", ("times", "mark"), SHOUT.run, BYTES),
     ):
         with pytest.raises(TypeError, match="two stages"):
             engine.get(other, text)
@@ -563,7 +564,7 @@ GATE = threading.Event()
 ENTERED = threading.Semaphore(0)
 
 
-def _slow(text: str) -> str:
+def _slow(text: str) -> str | Transient[str]:
     ENTERED.release()
     assert GATE.wait(30)
     if text == "bad":
@@ -629,7 +630,7 @@ PONG = Stage("pong", "fake.other", (), _pong, TEXT, composite=True)
 
 def test_stages_that_wait_for_each_other_in_two_threads_are_a_cycle(workshop):
     engine = workshop.engine()
-    caught = []
+    caught: list[StageCycle | None] = []
 
     def work(stage):
         try:

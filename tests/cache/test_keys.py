@@ -11,7 +11,7 @@ from presk.cache.engine import Engine
 from presk.cache.fingerprint import Fingerprints
 from presk.cache.keys import Prepared
 from presk.cache.stage import Stage
-from tests.cache.keys import StandIn, assert_every_ingredient_counts
+from tests.cache.keys import StandIn, assert_every_ingredient_counts, undeclared_packages
 from tests.cache.support import CHECK, DECLARATION, LONGEST, SHOUT, SPLIT, VALUE_OF, Declaration
 
 
@@ -91,3 +91,8 @@ def test_a_stage_of_the_project_itself_can_be_checked():
     stage = Stage("real", "presk.cache.engine", (), lambda text: text, TEXT)
     engine = Engine(fingerprints=Fingerprints({}))
     assert assert_every_ingredient_counts(stage, (engine.leaf("text", "a", TEXT),)) > 20
+
+
+def test_packages_that_no_key_holds_are_told(workshop):
+    assert undeclared_packages(VALUE_OF, workshop.project) == {"lark"}
+    assert undeclared_packages(dataclasses.replace(VALUE_OF, packages=("lark",)), workshop.project) == set()

@@ -16,6 +16,8 @@ lines = st.tuples(st.sampled_from(NAMES), st.lists(terms, min_size=1, max_size=3
 sheets = st.lists(lines, max_size=6).map(
     lambda sheet: "".join(f"{name} = {' + '.join(right)}\n" for name, right in sheet)
 )
+# Each example opens several databases, so there are half as many as usual.
+EXAMPLES = settings().max_examples // 2
 # The size of values that lie in files is set so low that both kinds of storage are used.
 INLINE_MAX = 24
 
@@ -62,7 +64,7 @@ def do_damage(folder, damage):
         path.write_bytes(data)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(steps, max_size=12), sheets)
 def test_answers_are_those_of_a_cold_engine(plan, last):
     folder = Path(tempfile.mkdtemp(prefix="presk-laws-"))
@@ -92,7 +94,7 @@ def test_answers_are_those_of_a_cold_engine(plan, last):
         shutil.rmtree(folder)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @given(sheets, st.lists(damages, min_size=1, max_size=8))
 def test_a_warm_store_of_which_anything_was_damaged(sheet, hurts):
     """All damage at once to a folder that nobody has open, and a fresh process after it."""

@@ -355,7 +355,7 @@ def test_everything_may_be_deleted_at_any_time(workshop):
 @pytest.mark.parametrize("error", [faults.full, faults.read_only, faults.forbidden, faults.broken])
 @pytest.mark.parametrize("operation", ["create", "replace", "make_folder"])
 def test_a_blob_that_cannot_be_written_costs_one_warning(workshop, operation, error):
-    warnings = []
+    warnings: list[str] = []
     files = FaultyFiles(**{operation: error})
     store = workshop.store(files=files, on_warning=warnings.append)
     for i in range(3):
@@ -397,7 +397,7 @@ def test_an_index_that_cannot_be_written_is_still_read(workshop, error):
     first = workshop.store()
     small, large = put(first, SMALL), put(first, LARGE)
     first.close()
-    warnings = []
+    warnings: list[str] = []
     files = FaultyFiles(index_open=error, index_write=error)
     store = workshop.store(files=files, on_warning=warnings.append, retry_seconds=100.0)
     assert store.value(small) == SMALL
@@ -443,7 +443,7 @@ def test_a_locked_index_is_given_up_for_a_while(workshop):
     first.close()
     other = sqlite3.connect(root(workshop) / "cache.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
-    warnings = []
+    warnings: list[str] = []
     store = workshop.store(busy_seconds=0.01, retry_seconds=0.0, on_warning=warnings.append)
     assert store.value(digest) is None
     assert store.value(put(store, b"another")) == b"another"
@@ -465,7 +465,7 @@ def test_a_locked_index_is_not_asked_again_at_once(workshop):
 
 def test_an_index_that_is_damaged_again_and_again_is_given_up(workshop):
     files = FaultyFiles(index_read=faults.INDEX_DAMAGED)
-    warnings = []
+    warnings: list[str] = []
     store = workshop.store(files=files, on_warning=warnings.append)
     for i in range(10):
         assert store.value(value_digest(b"%d" % i)) is None
@@ -575,8 +575,10 @@ def test_two_processes_write_at_once(workshop):
         for _ in range(2)
     ]
     for process in processes:
+        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
     for process in processes:
+        assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
     assert [process.communicate(timeout=120)[0] for process in processes] == ["0 0 0\n"] * 2

@@ -18,9 +18,14 @@ MENDED: Final = [row for row in CODES.values() if row.mended is not None]
 PROGRAM, FINE, COMMAND = 1, 0, 2
 
 
-def check(example: Example, folder: Path) -> tuple[int, list[str], str]:
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache folder for all examples, since making one takes longer than checking an example."""
+    return tmp_path_factory.mktemp("store")
+
+
+def check(example: Example, place: Path, store: Path) -> tuple[int, list[str], str]:
     """The exit code of `presk check` on an example, the codes that it reports in order, and its standard error."""
-    place = folder / "program"
     for name, content in example.files.items():
         path = place / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,7 +34,7 @@ def check(example: Example, folder: Path) -> tuple[int, list[str], str]:
     status = run(
         ["check", *example.args, "--message-format", "json"],
         cwd=place,
-        env={"PRESK_CACHE": str(folder / "cache")},
+        env={"PRESK_CACHE": str(store)},
         stdout=out,
         stderr=err,
     )
@@ -38,9 +43,9 @@ def check(example: Example, folder: Path) -> tuple[int, list[str], str]:
 
 
 @pytest.mark.parametrize("row", CHECKED, ids=lambda row: row.code)
-def test_the_example_reports_the_code(row: Code, tmp_path: Path) -> None:
+def test_the_example_reports_the_code(row: Code, tmp_path: Path, store: Path) -> None:
     assert row.example is not None
-    status, codes, complaint = check(row.example, tmp_path)
+    status, codes, complaint = check(row.example, tmp_path, store)
     if row.code.startswith("E9"):
         # The command line is wrong, so nothing is checked, and it is no diagnostic of a program.
         assert status == COMMAND
@@ -54,6 +59,6 @@ def test_the_example_reports_the_code(row: Code, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("row", MENDED, ids=lambda row: row.code)
-def test_the_mended_example_reports_nothing(row: Code, tmp_path: Path) -> None:
+def test_the_mended_example_reports_nothing(row: Code, tmp_path: Path, store: Path) -> None:
     assert row.mended is not None
-    assert check(row.mended, tmp_path) == (FINE, [], "")
+    assert check(row.mended, tmp_path, store) == (FINE, [], "")

@@ -7,6 +7,7 @@ which is what the orchestrator needs to know of bodies.
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -26,8 +27,9 @@ from presk.elab.environment import env_of
 from presk.elab.files import GivenFiles, load
 from presk.elab.parsing import PARSE_CHUNK, PARSE_FILE
 from presk.elab.program import Options, Program, elaborate_program
+from presk.elab.references import REFERENCES
 from presk.elab.scope import Scope, path_of
-from presk.elab.tokenizing import TOKENS
+from presk.elab.tokenizing import PLACES, TOKENS
 from presk.elab.types import elaborate_type
 from presk.syntax import tree
 from presk.syntax.api import parse_file
@@ -37,6 +39,7 @@ from presk.types.type import Axis, Index, ModuleRef, Real, Shape, Type
 
 MAIN: Final = "main.psk"
 NO_ENV: Final = Env(MAIN, {}, {}, {})
+NO_PATHS: Final[Mapping[str, Entity]] = MappingProxyType({})
 
 
 # --- trees ------------------------------------------------------------------------------------------------------------
@@ -82,8 +85,8 @@ def scope(env: Env = NO_ENV, **more: Any) -> Scope:
     return Scope(env, Decider(), "a test", **more)
 
 
-def env_with(*entities: Entity, file: str = MAIN, **paths: Entity) -> Env:
-    """An environment of entities under their own names, and of others under the names given."""
+def env_with(*entities: Entity, paths: Mapping[str, Entity] = NO_PATHS) -> Env:
+    """An environment of entities under their own names, and of others under the paths given."""
     names: dict[str, Entity] = {}
     modules: dict[ModuleRef, ModuleHeader] = {}
     for entity in entities:
@@ -92,7 +95,7 @@ def env_with(*entities: Entity, file: str = MAIN, **paths: Entity) -> Env:
     for entity in names.values():
         if isinstance(entity, ModuleHeader):
             modules[entity.ref] = entity
-    return Env(file, names, modules, {})
+    return Env(MAIN, names, modules, {})
 
 
 def _name(entity: Entity) -> str:
@@ -102,7 +105,7 @@ def _name(entity: Entity) -> str:
         case _ if hasattr(entity, "symbol"):
             return str(entity.symbol)
         case _:
-            return str(entity.name)  # type: ignore[union-attr]
+            return str(entity.name)
 
 
 def codes(diagnostics: tuple[Diagnostic, ...]) -> list[str]:
@@ -192,8 +195,10 @@ STAND_IN: Final = Stage("typing", __name__, ("axes",), _stand_in, struct_codec(S
 
 STAGES: Final[tuple[Stage[Any], ...]] = (
     TOKENS,
+    PLACES,
     PARSE_CHUNK,
     PARSE_FILE,
+    REFERENCES,
     stages.CONSTANT,
     stages.DIMENSION,
     stages.ALIAS,
@@ -203,6 +208,7 @@ STAGES: Final[tuple[Stage[Any], ...]] = (
     STAND_IN,
     stages.ASSERTION,
     stages.OPTIMIZER,
+    stages.DATA,
     stages.TRAINING,
     stages.SERVE,
 )

@@ -79,7 +79,7 @@ def test_an_optimizer_with_everything() -> None:
     "line, words_",
     [
         ("momentum = 0.9", "no field `momentum`"),
-        ("betta = (0.9, 0.99)", "did you mean `betas`"),
+        ("beta = (0.9, 0.99)", "did you mean `betas`"),
         ("lr = 1e-3", "given twice"),
         ("betas = 0.9", "two numbers"),
         ("betas = (0.9, 0.99, 0.999)", "two numbers"),
@@ -286,8 +286,8 @@ def test_an_objective_without_a_declared_result() -> None:
     assert found.training is not None
 
 
-def data_file(sample: str, count: int = 100, **metadata: str) -> bytes:
-    values = {"presk.sample": sample, "presk.count": str(count), **metadata}
+def data_file(sample: str, metadata: dict[str, str] | None = None) -> bytes:
+    values = {"presk.sample": sample, "presk.count": "100", **(metadata or {})}
     text = json.dumps({"__metadata__": values}).encode()
     return len(text).to_bytes(8, "little") + text
 
@@ -296,7 +296,7 @@ STREAM = TRAINING + 'data = stream "d.psk.d" |> shuffle(seed = 1) |> batch(B = 3
 
 
 def test_a_data_file_that_fits() -> None:
-    data = data_file("(idx[5][seq: 128], idx[7][128])", **{"presk.window": "129 1"})
+    data = data_file("(idx[5][seq: 128], idx[7][128])", {"presk.window": "129 1"})
     found = block(STREAM, files={"d.psk.d": data})
     assert said(found) == []
     record = found.training
@@ -330,11 +330,14 @@ def test_a_data_file_that_does_not(data: bytes, code: str, words_: str) -> None:
 
 
 def test_the_batch_must_fit_the_objective() -> None:
-    head = HEAD + "fn f(θ : params M, x : ℝ[batch: {}]) -> ℝ[] = x\n"
-    assert said(block(STREAM.replace("loss", "f"), head=head.format("32"))) == ["W0002"]
-    assert said(block(STREAM.replace("loss", "f"), head=head.format("2*B"))) == ["W0002"]
+    def with_length(length: str) -> list[str]:
+        objective = f"fn f(θ : params M, x : ℝ[batch: {length}]) -> ℝ[] = x\n"
+        return sorted(said(block(STREAM.replace("loss", "f"), head=HEAD + objective)))
+
+    assert with_length("32") == ["W0002"]
+    assert with_length("2*B") == ["W0002"]
     for length in ("33", "5*B", "B + T"):
-        assert sorted(said(block(STREAM.replace("loss", "f"), head=head.format(length)))) == ["E2010", "W0002"]
+        assert with_length(length) == ["E2010", "W0002"]
 
 
 def test_the_batch_must_obey_the_bound_of_its_dimension() -> None:

@@ -25,7 +25,7 @@ ENV = env_with(
     DimEntity("T", (bound("T", 1024),)),
     DimEntity("S"),
     DimEntity("K"),
-    Late=LateEntity("Late", Place(1, 1, "dim Late", MAIN), "dimension"),
+    paths={"Late": LateEntity("Late", Place(1, 1, "dim Late", MAIN), "dimension")},
 )
 
 
@@ -82,7 +82,7 @@ def test_an_alias_has_the_facts_of_what_it_mentions() -> None:
 
 def test_an_alias_of_a_module_has_the_facts_of_its_hidden_dimensions() -> None:
     header = ModuleHeader(ModuleRef("m.psk", "Pos"), (), ("P",), (bound("P", 9),), (), ())
-    found, _ = elaborate_alias(declaration("type A = m.Pos"), env_with(**{"m.Pos": header}), Decider())
+    found, _ = elaborate_alias(declaration("type A = m.Pos"), env_with(paths={"m.Pos": header}), Decider())
     assert isinstance(found.type, ModuleType)
     assert found.facts == (bound("P", 9),)
 

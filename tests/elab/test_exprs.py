@@ -144,7 +144,7 @@ def test_a_type_parameter_hides_the_file() -> None:
 
 
 def test_a_dimension_behind_a_type_parameter_of_its_name_has_another_symbol() -> None:
-    env = env_with(**{"m.T": DimEntity("T")})
+    env = env_with(paths={"m.T": DimEntity("T")})
     reporter = Reporter()
     found = dimension(expr("m.T + T"), scope(env, params=frozenset({"T"})), reporter)
     assert str(found) == "T + dim T"

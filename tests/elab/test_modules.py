@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 from presk.diagnostics.report import Reporter
-from presk.elab.entities import AliasEntity, ConstEntity, DimEntity, Init, ModuleHeader, ParamField, UseField
+from presk.elab.entities import AliasEntity, ConstEntity, DimEntity, ModuleHeader
 from presk.elab.modules import elaborate_header, elaborate_model, elaborate_module, initializer, outline
 from presk.syntax import tree
 from presk.types.claim import Claim, Relation
 from presk.types.decide import Decider
 from presk.types.dim import constant, symbol
-from presk.types.type import ModuleRef, ModuleType, Named, Real
+from presk.types.trees import Init, ParamField, UseField
+from presk.types.type import Axis, ModuleRef, ModuleType, Named, Real, Shape
 from tests.elab.support import MAIN, codes, declaration, env_with, expr, scope, words
 
 FACT = Claim(Relation.LE, symbol("T"), constant(9))
@@ -27,7 +28,7 @@ ENV = env_with(
     BARE,
     AliasEntity("Net", ModuleType(Named(LINEAR.ref, (constant(2), constant(3))))),
     AliasEntity("Acts", Real()),
-    **{"m.Linear": LINEAR},
+    paths={"m.Linear": LINEAR},
 )
 
 
@@ -150,6 +151,21 @@ def test_a_type_parameter_is_the_value_of_a_hidden_dimension_of_its_name() -> No
     (use,) = found.fields
     assert isinstance(use, UseField)
     assert use.instance == Named(POS.ref, (), (("T", symbol("T")),))
+
+
+def test_a_files_dimension_behind_a_type_parameter_of_its_name() -> None:
+    env = env_with(DimEntity("T", (FACT,)), AliasEntity("Row", Real(Shape((Axis(symbol("T"), "seq"),))), (FACT,)), POS)
+    found, _ = elaborate_header(
+        outline(declaration("module M{T : dim} { param w : Row\n param v : ℝ[T] }")), env, Decider()
+    )
+    assert (found.dims, found.hidden) == (("T",), ("dim T",))
+    assert [str(claim) for claim in found.facts] == ["dim T <= 9"]
+    assert str(found.fields[0].type) == "ℝ[seq: dim T]"  # type: ignore[union-attr]
+    # Where the module is used, it is the file's dimension again, with its bound.
+    outside = env_with(found)
+    used = elaborate_module(expr("M{4}"), scope(outside), Reporter())
+    assert used == Named(found.ref, (constant(4),), (("dim T", symbol("T")),))
+    assert scope(outside).all_facts() == (FACT,)
 
 
 def test_what_is_refused_is_broken_and_the_rest_stays() -> None:

@@ -26,7 +26,7 @@ ENV = env_with(
     DimEntity("T", (bound("T", 1024),)),
     AliasEntity("Acts", Real(Shape((Axis(symbol("B"), "batch"), Axis(symbol("T"), "seq")))), (bound("T", 1024),)),
     LINEAR,
-    **{"m.Pos": POS},
+    paths={"m.Pos": POS},
 )
 
 
@@ -112,11 +112,11 @@ def test_hidden_dimensions_bring_their_bounds_unless_the_file_has_its_own() -> N
     found, said = elaborated("fn f(θ : params m.Pos) -> ℝ = θ")
     assert said == ()
     assert (found.dims, found.facts) == (("P",), (bound("P", 9),))
-    own = env_with(DimEntity("P", (bound("P", 4),)), **{"m.Pos": POS})
+    own = env_with(DimEntity("P", (bound("P", 4),)), paths={"m.Pos": POS})
     assert elaborated("fn f(θ : params m.Pos) -> ℝ = θ", env=own)[0].facts == (bound("P", 4),)
     typed, _ = elaborated("fn f{P : dim}(θ : params m.Pos) -> ℝ = θ")
     assert (typed.dims, typed.facts) == (("P",), ())
-    fixed = env_with(ConstEntity("P", constant(3)), **{"m.Pos": POS})
+    fixed = env_with(ConstEntity("P", constant(3)), paths={"m.Pos": POS})
     assert elaborated("fn f(θ : params m.Pos) -> ℝ = θ", env=fixed)[0].dims == ()
 
 

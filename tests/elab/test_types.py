@@ -3,9 +3,9 @@
 import pytest
 
 from presk.diagnostics.report import Reporter
+from presk.diagnostics.value import Place
 from presk.elab.entities import AliasEntity, ConstEntity, DimEntity, Env, ModuleHeader, OtherEntity
 from presk.elab.types import MAX_DEPTH, MAX_PARTS, elaborate_type
-from presk.diagnostics.value import Place
 from presk.types.claim import Claim, Relation
 from presk.types.dim import constant, symbol
 from presk.types.type import Axis, ModuleRef, ModuleType, Named, Params, Real, Shape, Tuple
@@ -26,7 +26,7 @@ ENV = env_with(
     AliasEntity("Bad", None),
     AliasEntity("Net", ModuleType(Named(LINEAR.ref, (constant(2), constant(3))))),
     OtherEntity("f", "a function", Place(1, 1, "fn f", MAIN)),
-    **{"m.Pos": HIDING},
+    paths={"m.Pos": HIDING},
 )
 
 
@@ -140,10 +140,10 @@ def test_hidden_dimensions_are_what_their_name_means_in_the_scope() -> None:
         return str(value)
 
     plain = {"m.Pos": HIDING}
-    assert hidden(env_with(**plain)) == "T"
-    assert hidden(env_with(DimEntity("T"), **plain)) == "T"
-    assert hidden(env_with(ConstEntity("T", constant(7)), **plain)) == "7"
-    assert hidden(env_with(ConstEntity("T", constant(7)), **plain), frozenset({"T"})) == "T"
+    assert hidden(env_with(paths=plain)) == "T"
+    assert hidden(env_with(DimEntity("T"), paths=plain)) == "T"
+    assert hidden(env_with(ConstEntity("T", constant(7)), paths=plain)) == "7"
+    assert hidden(env_with(ConstEntity("T", constant(7)), paths=plain), frozenset({"T"})) == "T"
 
 
 def test_an_alias_does_not_capture_a_type_parameter() -> None:

@@ -17,9 +17,7 @@ from presk.syntax.tokens import RESERVED
 from presk.syntax.tree import NOWHERE
 
 # Words that mean something in places, and are names everywhere else.
-CONTEXTUAL = (
-    "model run serve stream checkpoint every steps to bool nat int rat f64 key Shape in return zeros auto int8 sm_90".split()
-)
+CONTEXTUAL = "model run serve stream checkpoint every steps to bool nat int rat f64 key Shape in return zeros auto int8 sm_90".split()
 _PLAIN = "x y z w b In Out D θ γ μ σ2 ŷ x̂ _ _a λ1 Δx 变量 a1b2 Q k2 é".split()
 
 names: SearchStrategy[str] = st.one_of(
@@ -35,9 +33,7 @@ decimals = st.one_of(
     st.builds("{}e{}{}".format, _digits, st.sampled_from(("", "-", "+")), _digits),
     st.builds("{}.{}E{}".format, _digits, _digits, _digits),
 )
-texts = st.text(
-    st.one_of(st.characters(exclude_categories=("Cs", "Cc")), st.sampled_from('\n\t"\\')), max_size=8
-)
+texts = st.text(st.one_of(st.characters(exclude_categories=("Cs", "Cc")), st.sampled_from('\n\t"\\')), max_size=8)
 
 
 def _node(form: Callable[..., Any], *fields: SearchStrategy[Any]) -> SearchStrategy[Any]:

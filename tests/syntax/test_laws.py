@@ -4,16 +4,18 @@ import unicodedata
 
 import msgspec
 from hypothesis import given
+from hypothesis import strategies as st
 
 from presk.syntax import tree as t
 from presk.syntax.api import parse_file, tokenize
-from presk.syntax.fmt import format_source
+from presk.syntax.fmt import Formatted, format_source
 from presk.syntax.parse import Outcome, parse_chunk
 from presk.syntax.places import strip_places
 from presk.syntax.printer import print_declaration, print_expr, print_file, print_type
 from presk.syntax.tokens import Chunk, Token
 from presk.syntax.unparse import unparse
 from tests.syntax import strategies as programs
+from tests.syntax.layouts import relaid
 
 
 def without_keys(file: t.SourceFile) -> t.SourceFile:
@@ -87,7 +89,7 @@ def test_formatting_a_printed_file_changes_nothing(file: t.SourceFile) -> None:
     """A printed file is canonical, and formatting is idempotent on it."""
     text = print_file(file)
     formatted = format_source(text.encode())
-    assert formatted.diagnostics == ()
+    assert isinstance(formatted, Formatted)
     assert formatted.text == text
 
 
@@ -130,3 +132,35 @@ def test_a_type_prints_on_one_line(type_: t.TypeExpr) -> None:
     (chunk,) = result.file.declarations
     assert isinstance(chunk.declaration, t.TypeAlias)
     assert strip_places(chunk.declaration.type) == type_
+
+
+@given(st.data(), programs.files)
+def test_layout_and_comments_are_not_in_the_tokens(data: st.DataObject, file: t.SourceFile) -> None:
+    """L070, L017–L020, L001: blanks, comments, blank lines and free line breaks do not reach a chunk's tokens."""
+    tokens = tokenize(print_file(file).encode()).file
+    layout = relaid(data, tokens)
+    assert tokenize(layout.text.encode()).file == tokens
+
+
+@given(st.data(), programs.files)
+def test_formatting_keeps_tokens_and_comments_and_is_idempotent(data: st.DataObject, file: t.SourceFile) -> None:
+    """L069: whatever the layout, formatting changes no token, loses no comment and is done after one time."""
+    tokens = tokenize(print_file(file).encode()).file
+    layout = relaid(data, tokens)
+    formatted = format_source(layout.text.encode())
+    assert isinstance(formatted, Formatted)
+    again = tokenize(formatted.text.encode())
+    assert again.file == tokens
+    assert [comment.text for comment in again.table.comments] == layout.comments
+    assert format_source(formatted.text.encode()) == formatted
+
+
+@given(st.data(), programs.files)
+def test_ascii_formatting_is_idempotent_and_goes_back(data: st.DataObject, file: t.SourceFile) -> None:
+    """L069: the ASCII form is stable, and formatting it gives the Unicode form."""
+    layout = relaid(data, tokenize(print_file(file).encode()).file)
+    ascii_ = format_source(layout.text.encode(), ascii_=True)
+    assert isinstance(ascii_, Formatted)
+    assert format_source(ascii_.text.encode(), ascii_=True) == ascii_
+    assert '"' in ascii_.text or not set("·⊗∘") & set(ascii_.text)  # these are in no name and no comment
+    assert format_source(ascii_.text.encode()) == format_source(layout.text.encode())

@@ -6,13 +6,12 @@ import typer
 
 from presk.cache import maintain, verify
 from presk.cache.store import Store
-from presk.check import Checked
 from presk.cli.commands import programs
 from presk.cli.commands.checking import ConstOption
 from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.diagnostics.suggest import closest
-from presk.elab.sight import FileState
+from presk.elab.program import Program
 from presk.stages import CODECS, STAGES
 
 
@@ -94,10 +93,10 @@ def why_command(
     request = context.ensure_object(Request)
     overrides = programs.overrides_of(request, const or [])
     with request.engine.request() as log:
-        found = programs.checked(request, file, overrides)
-        subjects = _subjects(found, declaration)
+        _, program = programs.elaborated(request, file, overrides)
+        subjects = _subjects(program, declaration)
         if not subjects:
-            keys = [key for state in found.program.states.values() for key in _keys(state)]
+            keys = [key for state in program.states.values() for key in state.loaded.parsed.keys()]
             near = closest(declaration or "", [short for key in keys for short in (key, _short(key))])
             raise programs.usage(
                 request,
@@ -115,20 +114,16 @@ def why_command(
             request.print(explanation.text())
 
 
-def _subjects(found: Checked, declaration: str | None) -> list[str]:
+def _subjects(program: Program, declaration: str | None) -> list[str]:
     """What stages call the parts of a program: a file by its name, a chunk by its key, alone or behind its file's name."""
     subjects: list[str] = []
-    for state in found.program.states.values():
+    for state in program.states.values():
         if declaration is None:
             subjects.append(state.name)
-        for key in _keys(state):
+        for key in state.loaded.parsed.keys():
             if declaration is None or declaration in (key, _short(key)):
                 subjects += (key, f"{state.name}: {key}")
     return list(dict.fromkeys(subjects))
-
-
-def _keys(state: FileState) -> list[str]:
-    return [chunk.key for chunk in state.loaded.tokens.chunks()]
 
 
 def _short(key: str) -> str:

@@ -5,11 +5,11 @@ from typing import Annotated, Final
 
 import typer
 
-from presk.check import Checked
 from presk.cli.commands import programs
 from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.elab import dump
+from presk.elab.program import Program
 
 
 class MessageFormat(StrEnum):
@@ -44,7 +44,10 @@ def check_command(
     found = []
     with request.engine.request() as log:
         for file in files:
-            one = programs.checked(request, file, overrides)
+            if summary:
+                one, program = programs.elaborated(request, file, overrides)
+            else:
+                one, program = programs.checked(request, file, overrides), None
             found.append(one)
             if message_format is MessageFormat.JSON:
                 request.print(programs.as_json(one), end="")
@@ -52,8 +55,8 @@ def check_command(
             text = programs.as_text(request, one)
             if text:
                 request.print(text, end="")
-            if summary:
-                request.print(_summary(one, file), end="")
+            if program is not None:
+                request.print(_summary(program, file), end="")
     if message_format is MessageFormat.TEXT and any(one.diagnostics for one in found):
         request.print(programs.last_line(request, found))
     if stats:
@@ -62,19 +65,17 @@ def check_command(
         raise typer.Exit(Exit.FAILED)
 
 
-def _summary(found: Checked, shown: str) -> str:
+def _summary(program: Program, shown: str) -> str:
     """What a program declares, a line, and its resolved configuration blocks."""
     counts: dict[str, int] = {}
-    for state in found.program.states.values():
-        if state.name == found.program.main:
-            for chunk in state.loaded.parsed.file.declarations:
-                word = type(chunk.declaration).__name__
-                counts[word] = counts.get(word, 0) + 1
+    for chunk in program.states[program.main].loaded.parsed.file.declarations:
+        word = type(chunk.declaration).__name__
+        counts[word] = counts.get(word, 0) + 1
     parts = [
         f"{number} {one if number == 1 else many}" for word, one, many in _WORDS if (number := counts.get(word, 0))
     ]
     text = f"{shown}: {', '.join(parts) or 'nothing declared'}\n"
-    blocks = dump.summary(found.program)
+    blocks = dump.summary(program)
     return f"{text}\n{blocks}\n" if blocks else text
 
 

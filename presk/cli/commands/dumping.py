@@ -10,9 +10,10 @@ from presk.cli.commands.checking import ConstOption
 from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.elab.dump import dump_program
-from presk.elab.parsing import FILE_TOKENS, PARSE_FILE
-from presk.elab.tokenizing import TOKENS
+from presk.elab.parsing import PARSE_FILE
+from presk.elab.tokenizing import PLACES, TOKENS
 from presk.syntax.dump import ast_json, ast_text, tokens_json, tokens_text
+from presk.syntax.tokens import Tokens
 
 
 class DumpStage(StrEnum):
@@ -44,8 +45,8 @@ def dump_command(
         if stage is DumpStage.ELAB:
             if format_ is DumpFormat.JSON:
                 raise programs.usage(request, "E9003", "`--stage elab` is shown as text only")
-            found = programs.checked(request, file, overrides)
-            request.print(dump_program(found.program), end="")
+            found, program = programs.elaborated(request, file, overrides)
+            request.print(dump_program(program), end="")
             text = programs.as_text(request, found)
             if text:
                 request.complain(text, end="")
@@ -56,13 +57,15 @@ def dump_command(
         reader = programs.reader_of(request, file)
         source = reader.read(reader.main)
         if isinstance(source, str):
-            raise programs.usage(request, "E9002", f"`{file}` cannot be read: {source}")
+            raise programs.unreadable(request, file, source)
         engine = request.engine
-        tokens = engine.get(TOKENS, engine.bytes("source", source), subject=reader.main).value
+        given = engine.bytes("source", source)
+        tokens = engine.get(TOKENS, given, subject=reader.main)
         if stage is DumpStage.TOKENS:
-            request.print(tokens_text(tokens) if format_ is DumpFormat.TEXT else tokens_json(tokens), end="")
+            shown = Tokens(tokens.value, engine.get(PLACES, given, subject=reader.main).value)
+            request.print(tokens_text(shown) if format_ is DumpFormat.TEXT else tokens_json(shown), end="")
             return
-        parsed = engine.get(PARSE_FILE, engine.leaf("tokens", tokens.file, FILE_TOKENS), subject=reader.main).value
+        parsed = engine.get(PARSE_FILE, tokens, subject=reader.main).value
         request.print(ast_text(parsed.file) if format_ is DumpFormat.TEXT else ast_json(parsed.file), end="")
         if parsed.diagnostics:
             found = programs.checked(request, file, overrides)

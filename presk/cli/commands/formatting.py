@@ -30,7 +30,7 @@ def fmt_command(
         reader = programs.reader_of(request, file)
         source = reader.read(reader.main)
         if isinstance(source, str):
-            raise programs.usage(request, "E9002", f"`{file}` cannot be read: {source}")
+            raise programs.unreadable(request, file, source)
         formatted = format_source(source, file, ascii_=ascii_)
         if not isinstance(formatted, Formatted):
             request.complain(render_text(formatted.diagnostics, formatted.sources, TextOptions(request.color)), end="")

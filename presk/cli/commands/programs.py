@@ -8,7 +8,7 @@ from unicodedata import normalize
 
 import typer
 
-from presk.check import Checked, check
+from presk.check import Checked, check, check_program
 from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.diagnostics.render_json import render_json
@@ -17,6 +17,8 @@ from presk.diagnostics.sources import Sources
 from presk.diagnostics.suggest import closest
 from presk.diagnostics.value import Diagnostic
 from presk.elab.files import FolderReader
+from presk.elab.program import Program
+from presk.syntax.tree import Const
 from presk.types.dim import Dim, constant
 
 MAX_DIGITS = 10_000
@@ -94,18 +96,41 @@ def checked(request: Request, given: str, overrides: dict[str, Dim]) -> Checked:
     reader = reader_of(request, given)
     found = check(request.engine, reader, reader.main, given, overrides)
     if isinstance(found, str):
-        raise usage(request, "E9002", f"`{given}` cannot be read: {found}")
-    if found.program.unknown_overrides:
-        name = found.program.unknown_overrides[0]
-        names = [one.name for one in found.program.states[found.program.main].names.declared.values()]
-        near = closest(name, names)
-        raise usage(
-            request,
-            "E9003",
-            f"`{given}` declares no constant `{name}`",
-            f"did you mean `{near}`?" if near is not None else "`--const` replaces constants of the main file",
-        )
+        raise unreadable(request, given, found)
+    _known_overrides(request, given, found, overrides)
     return found
+
+
+def elaborated(request: Request, given: str, overrides: dict[str, Dim]) -> tuple[Checked, Program]:
+    """As `checked`, with what the program means."""
+    reader = reader_of(request, given)
+    both = check_program(request.engine, reader, reader.main, given, overrides)
+    if isinstance(both, str):
+        raise unreadable(request, given, both)
+    _known_overrides(request, given, both[0], overrides)
+    return both
+
+
+def unreadable(request: Request, given: str, why: str) -> typer.Exit:
+    """E9002 for a file of the command line."""
+    return usage(request, "E9002", f"`{given}` cannot be read: {why}")
+
+
+def _known_overrides(request: Request, given: str, found: Checked, overrides: dict[str, Dim]) -> None:
+    """E9003 for the first override of a name that the main file does not declare as a constant."""
+    name = next((name for name in overrides if name in found.unknown_overrides), None)
+    if name is None:
+        return
+    parsed = found.loaded.syntax[found.loaded.main].value
+    near = closest(
+        name, [one.declaration.name for one in parsed.file.declarations if isinstance(one.declaration, Const)]
+    )
+    raise usage(
+        request,
+        "E9003",
+        f"`{given}` declares no constant `{name}`",
+        f"did you mean `{near}`?" if near is not None else "`--const` replaces constants of the main file",
+    )
 
 
 def as_text(request: Request, found: Checked) -> str:
