@@ -305,11 +305,12 @@ def resolve_optimizer(
 
 class Sources(msgspec.Struct, frozen=True, array_like=True):
     """What a block sees of the program beside its environment: completed signatures of the file's functions, in order,
-    the names of its optimizer blocks, and of those that did not parse."""
+    the names of its optimizer blocks, of those that did not parse, and how many steps the schedules warm up."""
 
     functions: tuple[Signature, ...]
     optimizers: tuple[str, ...]
     unparsed: tuple[str, ...] = ()
+    warmups: tuple[tuple[str, int], ...] = ()
 
 
 def resolve_training(
@@ -335,7 +336,42 @@ def resolve_training(
     record = None
     if found is not None and model is not None and optimizer is not None and objective is not None:
         record = _training_record(read, model, optimizer, objective, found, pipeline, info, decider, diagnostics)
+    if record is not None and pipeline is not None:
+        _check_length(record, pipeline, read.values["optimizer"], dict(sources.warmups), diagnostics)
     return record, tuple(diagnostics)
+
+
+def _check_length(
+    record: TrainingRecord,
+    pipeline: Value,
+    optimizer: Value,
+    warmups: Mapping[str, int],
+    diagnostics: list[Diagnostic],
+) -> None:
+    """E2010 for data that makes no batch, and for a schedule that warms up longer than the training lasts."""
+    batches = record.batches
+    if batches is None or record.data is None or record.data_info is None:
+        return
+    if batches == 0:
+        _report(
+            pipeline,
+            f"the samples of `{record.data.path}` make no batch",
+            diagnostics,
+            text=f"{record.data_info.count} samples, batches of {record.data.batch}",
+            notes=["a batch that is not full is dropped"],
+        )
+        return
+    warmup = warmups.get(record.optimizer, 0)
+    total = record.epochs * batches
+    if warmup >= total:
+        _report(
+            optimizer,
+            "the schedule warms up longer than the training lasts",
+            diagnostics,
+            text=f"the training has {total} steps: {record.epochs} × {batches} batches",
+            labels=[(Place(0, 0, f"optimizer {record.optimizer}/schedule"), f"warms up for {warmup} steps")],
+            mend=f"let `warmup` be less than {total}",
+        )
 
 
 class _Objective(NamedTuple):

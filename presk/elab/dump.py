@@ -368,6 +368,8 @@ def _training(record: TrainingRecord, headers: Headers) -> Rows:
             windows = f", windows of {info.window[0]} every {info.window[1]}" if info.window is not None else ""
             rows.append(("samples", f"{info.count} of {info.sample}{windows}"))
     rows.append(("epochs", str(record.epochs)))
+    if record.batches is not None:
+        rows.append(("steps", f"{record.epochs * record.batches} ({record.batches} of each epoch)"))
     if record.checkpoint is not None:
         rows.append(("checkpoint", f'every {record.checkpoint.steps} steps to "{record.checkpoint.folder}"'))
     rows.extend(_optional(parallel=record.parallel, precision=record.precision))

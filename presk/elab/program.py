@@ -27,11 +27,11 @@ from presk.elab.graph import ordered
 from presk.elab.mentions import Mentions, mentions
 from presk.elab.modules import outline
 from presk.elab.names import Declared, file_names
-from presk.elab.records import OptimizerRecord, ServeRecord, TrainingRecord
+from presk.elab.records import OptimizerRecord, Record, ServeRecord, TrainingRecord
 from presk.elab.references import data_path
 from presk.elab.sight import FileState, Sight, View
 from presk.elab.signatures import header_place, report_effect
-from presk.elab.stages import DataHead
+from presk.elab.stages import DataHead, Resolved
 from presk.elab.suggestions import with_proposal
 from presk.syntax import tree
 from presk.types.dim import Dim
@@ -433,33 +433,34 @@ class _Elaboration:
                 if first[1] != chunk.key:
                     self._repeated_block(state, chunk.key, node, first[1], first[2])
         optimizers: list[OptimizerRecord] = []
+        for index, key, block in blocks.values():
+            if block.kind == "optimizer":
+                record = self._resolved(stages.OPTIMIZER, state, index, key, block)
+                optimizers.extend([record] if isinstance(record, OptimizerRecord) else [])
         training: TrainingRecord | None = None
         serve: ServeRecord | None = None
-        sources = self._queries.leaf("program", self._sources(state, blocks.keys()), stages.SOURCES)
+        found = self._sources(state, blocks.keys(), optimizers)
+        sources = self._queries.leaf("program", found, stages.SOURCES)
         for index, key, block in blocks.values():
-            env = self._sight.environment(state, index, View.LAST, self._mentions(block))
-            given = self._queries.leaf("block", block, codecs.BLOCK)
-            subject = f"{state.name}: {key}"
-            whole = not any(failed.key.startswith(f"{key}/") for failed in state.loaded.parsed.failed)
-            match block.kind:
-                case "optimizer":
-                    found = self._queries.get(stages.OPTIMIZER, given, env, subject=subject, whole=whole).value
-                case "training":
-                    data = self._data_head(state, key, block)
-                    found = self._queries.get(
-                        stages.TRAINING, given, env, sources, data, subject=subject, whole=whole
-                    ).value
-                case _:
-                    found = self._queries.get(stages.SERVE, given, env, sources, subject=subject, whole=whole).value
-            self._say(state, key, found.diagnostics)
-            match found.record:
-                case OptimizerRecord():
-                    optimizers.append(found.record)
-                case TrainingRecord():
-                    training = found.record
-                case ServeRecord():
-                    serve = found.record
+            if block.kind == "training":
+                data = self._data_head(state, key, block)
+                record = self._resolved(stages.TRAINING, state, index, key, block, sources, data)
+                training = record if isinstance(record, TrainingRecord) else training
+            elif block.kind == "inference":
+                record = self._resolved(stages.SERVE, state, index, key, block, sources)
+                serve = record if isinstance(record, ServeRecord) else serve
         return tuple(optimizers), training, serve
+
+    def _resolved(
+        self, stage: Stage[Resolved], state: FileState, index: int, key: str, block: tree.Block, *more: Result[Any]
+    ) -> Record | None:
+        """A block's record. `whole` says that every line of the block did parse."""
+        env = self._sight.environment(state, index, View.LAST, self._mentions(block))
+        given = self._queries.leaf("block", block, codecs.BLOCK)
+        whole = not any(failed.key.startswith(f"{key}/") for failed in state.loaded.parsed.failed)
+        found = self._queries.get(stage, given, env, *more, subject=f"{state.name}: {key}", whole=whole).value
+        self._say(state, key, found.diagnostics)
+        return found.record
 
     def _repeated_block(self, state: FileState, key: str, node: tree.Block, first: str, earlier: tree.Block) -> None:
         reporter = Reporter()
@@ -472,7 +473,9 @@ class _Elaboration:
         )
         self._say(state, key, reporter.diagnostics())
 
-    def _sources(self, state: FileState, blocks: Iterable[tuple[str, str]]) -> Sources:
+    def _sources(
+        self, state: FileState, blocks: Iterable[tuple[str, str]], optimizers: Iterable[OptimizerRecord]
+    ) -> Sources:
         functions: list[Signature] = []
         for _, _, module, fn in self._fns(state):
             entity = state.signatures[module, fn.name].value.entity
@@ -483,7 +486,12 @@ class _Elaboration:
             for failed in state.loaded.parsed.failed
             if failed.key.startswith("optimizer ")
         )
-        return Sources(tuple(functions), tuple(name for kind, name in blocks if kind == "optimizer"), unparsed)
+        return Sources(
+            tuple(functions),
+            tuple(name for kind, name in blocks if kind == "optimizer"),
+            unparsed,
+            tuple((record.name, record.schedule.warmup) for record in optimizers),
+        )
 
     def _data_head(self, state: FileState, key: str, block: tree.Block) -> Result[DataHead]:
         path = data_path(block)

@@ -84,6 +84,14 @@ class TrainingRecord(msgspec.Struct, frozen=True, array_like=True, tag=True, tag
     precision: str | None = None
     facts: tuple[Claim, ...] = ()
 
+    @property
+    def batches(self) -> int | None:
+        """The batches of an epoch: full ones only, at most `take`; None where the data is not known."""
+        if self.data is None or self.data_info is None:
+            return None
+        full = self.data_info.count // self.data.batch
+        return full if self.data.take is None else min(full, self.data.take)
+
 
 class Generation(msgspec.Struct, frozen=True, array_like=True):
     """The file's generation function: its context and its result, and whether it takes a key (and as which parameter)."""

@@ -67,9 +67,25 @@ def elaborate_signature(
         scope.facts(dims[len(inherited) + len(own) :]),
         header_place(fn),
         len(inherited) + len(own),
-        reporter.failed,
+        reporter.failed or _lost_type(fn, params, result),
     )
     return signature, merged(reporter.diagnostics())
+
+
+def _lost_type(fn: tree.Fn, params: tuple[Param, ...], result: Type | None) -> bool:
+    """Whether a type is written and could not be had, be it for an error that was reported elsewhere."""
+    if fn.result is not None and result is None:
+        return True
+    written = {param.name for param in fn.params if param.type is not None}
+    return any(param.type is None and param.name in written for param in params)
+
+
+def _missing(fn: tree.Fn, params: tuple[Param, ...], result: Type | None) -> bool:
+    """Whether a type that the program writes was refused."""
+    written = {param.name: param.type for param in fn.params}
+    return (fn.result is not None and result is None) or any(
+        param.type is None and written[param.name] is not None for param in params
+    )
 
 
 def symbols(types: Iterable[Type]) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ _REGULAR: Final = 0x41  # of flags: a number that is not zero, infinite or NaN; 
 _NEGATIVE: Final = 0x02
 _NEGATIVE_EXPONENT: Final = 0x20
 _LIMB: Final = 64
+_RANGE: Final = 1 << 30  # of exponents
 
 
 def _check_layout() -> None:
@@ -99,11 +100,11 @@ def unpack(numbers: Sequence[Scalar]) -> Bits:
 def pack(sign: NDArray[np.int8], exponent: Ints, limbs: Limbs, precision: int) -> list[Scalar]:
     """Numbers from their bits; `precision` is at most 64 W, and bits below it must be 0. Zeros share one object.
 
-    OverflowError for an exponent outside MPFR's range, which is ±2³⁰.
+    What lies below MPFR's range, 2^(−2³⁰), becomes 0, as MPFR has it; OverflowError above 2^(2³⁰).
     """
     width, count = limbs.shape
-    nonzero = sign != 0
-    if count and int(np.abs(exponent).max(initial=0)) >= 1 << 30:
+    nonzero = (sign != 0) & (exponent > -_RANGE)
+    if count and int(np.where(nonzero, exponent, 0).max()) >= _RANGE:
         raise OverflowError("an exponent is outside the range")
     size = _HEAD + 8 * width
     raw = np.zeros((count, size), dtype=np.uint8)

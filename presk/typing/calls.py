@@ -17,8 +17,10 @@ from presk.typing.modules import (
     Member,
     ModuleValue,
     declared_function,
+    field_is_broken,
     fields_of,
     has_function,
+    is_broken,
     member,
     module_value,
     own_field,
@@ -41,7 +43,7 @@ from presk.typing.typed import (
 )
 from presk.typing.unify import WRONG, describe, show
 
-__all__ = ["call", "fields_of", "function_value", "has_function"]
+__all__ = ["call", "field_is_broken", "fields_of", "function_value", "has_function"]
 
 
 def call(checker: Checker, expr: tree.Call, scope: Scope) -> Typed:
@@ -82,12 +84,12 @@ def _named_call(checker: Checker, expr: tree.Call, name: str, at: At, scope: Sco
             return _member_call(checker, expr, one, ModuleValue(instance, theta(checker, at)), scope)
         if own_field(checker, name, at) is not None:
             return _not_a_function(checker, expr, name, scope)
-    entity = checker.env.names.get(name)
+    entity = checker.env.names.get(name) if not is_broken(checker, name) else None
     if isinstance(entity, Signature):
         return _function_call(checker, expr, entity, scope, None)
     if entity is not None:
         return _not_a_function(checker, expr, name, scope)
-    if name in checker.env.broken:
+    if is_broken(checker, name):
         _infer_arguments(checker, expr, scope)
         return Wrong(expr.at, WRONG)
     if name in BUILTINS:
@@ -119,6 +121,9 @@ def _field_call(checker: Checker, expr: tree.Call, callee: tree.Field, scope: Sc
         entity = checker.env.names.get(f"{base.name}.{name}")
         if isinstance(entity, Signature):
             return _function_call(checker, expr, entity, scope, None)
+        if is_broken(checker, base.name) or is_broken(checker, f"{base.name}.{name}"):
+            _infer_arguments(checker, expr, scope)
+            return Wrong(expr.at, WRONG)
     module = module_value(checker, base, scope)
     if module is None:
         return None
@@ -462,7 +467,7 @@ def _file_constants(checker: Checker, primitive: Primitive) -> dict[str, Dim] | 
         entity = checker.env.names.get(name)
         if isinstance(entity, ConstEntity) and entity.value is not None:
             values[name] = entity.value
-        elif isinstance(entity, ConstEntity) or name in checker.env.broken:
+        elif isinstance(entity, ConstEntity) or is_broken(checker, name):
             return None
         else:
             missing.append(name)

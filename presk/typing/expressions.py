@@ -18,7 +18,7 @@ from presk.types.type import Axis, Function, Hyper, HyperKind, Index, Mask, Para
 from presk.typing import calls, einsum, indexing, operators
 from presk.typing.annotations import elaborate_annotation
 from presk.typing.checker import Checker
-from presk.typing.modules import member_fields, module_value, own_field
+from presk.typing.modules import is_broken, member_fields, module_value, own_field
 from presk.typing.scope import ModuleParameter, Scope, Variable
 from presk.typing.typed import (
     Binding,
@@ -105,10 +105,10 @@ def _name(checker: Checker, expr: tree.Name, scope: Scope) -> Typed:
     field = own_field(checker, name, at)
     if field is not None:
         return field
+    if is_broken(checker, name):
+        return Wrong(at, WRONG)
     if name in checker.env.names:
         return _entity(checker, name, at)
-    if name in checker.env.broken:
-        return Wrong(at, WRONG)
     if name in checker.env.imports:
         raise Refused("E2001", f"`{name}` is an import, not a value", mend=f"name what it holds: `{name}.…`")
     if name in BUILTINS or name == "grad":
@@ -202,7 +202,7 @@ def _field(checker: Checker, expr: tree.Field, scope: Scope) -> Typed:
         if own_field(checker, alias, at) is None:
             if path in checker.env.names:
                 return _entity(checker, path, at)
-            if path in checker.env.broken:
+            if is_broken(checker, path) or is_broken(checker, alias):
                 return Wrong(at, WRONG)
             if alias in checker.env.imports:
                 checker.reporter.report(
@@ -237,6 +237,8 @@ def _read(checker: Checker, base: Typed, expr: tree.Field) -> Typed:
         )
     fields = calls.fields_of(checker, type_.instance)
     found = next((item for item in fields if item.name == expr.name), None)
+    if found is None and calls.field_is_broken(checker, type_.instance, expr.name):
+        return Wrong(expr.at, WRONG)
     if found is None and calls.has_function(checker, type_.instance, expr.name):
         raise Refused("E2027", f"`{expr.name}` of module `{show(type_.instance)}` is not a value", mend="call it")
     if found is None:

@@ -68,6 +68,11 @@ def member_fields(checker: Checker) -> tuple[str, ...]:
     return (*(field.name for field in checker.header.fields), *checker.header.functions)
 
 
+def is_broken(checker: Checker, name: str) -> bool:
+    """Whether a name is that of a declaration, an import or a field of the own module that was refused."""
+    return name in checker.env.broken or (checker.header is not None and name in checker.header.broken)
+
+
 def own_field(checker: Checker, name: str, at: At) -> Typed | None:
     """Inside a member function: the parameter `w` as `θ.w`, a sub-module `l1` as `θ.l1`; None for any other name."""
     if checker.header is None:
@@ -94,6 +99,18 @@ def has_function(checker: Checker, instance: Instance, name: str) -> bool:
             return has_function(checker, inner, name)
         case Composed():
             return name == "apply"
+
+
+def field_is_broken(checker: Checker, instance: Instance, name: str) -> bool:
+    """Whether a module declares a field of that name which was refused."""
+    match expand(checker.subst.instance(instance), checker.env.modules):
+        case Named(ref, _, _):
+            header = checker.env.modules.get(ref)
+            return header is not None and name in header.broken
+        case Stacked(_, inner):
+            return field_is_broken(checker, inner, name)
+        case Composed():
+            return False
 
 
 def module_value(checker: Checker, expr: tree.Expr, scope: Scope) -> ModuleValue | None:

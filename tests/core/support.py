@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from presk.cache.engine import Engine
-from presk.check import Checked, check
+from presk.check import Checked, check_program
 from presk.core.ir import Function, Program
 from presk.core.lower import Mode
 from presk.core.program import CoreProgram, lower_program
 from presk.elab.files import FolderReader
+from presk.elab.program import Program as TypedProgram
 
 CORPUS: Final = Path(__file__).resolve().parents[2] / "corpus"
 
@@ -21,9 +22,10 @@ FILES: Final = tuple(sorted(str(path.relative_to(CORPUS)) for path in CORPUS.rgl
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A checked program and its core."""
+    """A checked program, typed and in the core."""
 
     checked: Checked
+    typed: TypedProgram
     core: CoreProgram
 
     @property
@@ -37,28 +39,25 @@ class Lowered:
         return self.core.functions()
 
 
-def checked_source(folder: Path, files: Mapping[str, str]) -> Checked:
-    """A checked program of files that are written here; the first is the main one."""
+def from_source(folder: Path, files: Mapping[str, str], mode: Mode = Mode.INFERENCE) -> Lowered:
+    """The core of a program of files that are written here; the first is the main one."""
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return check_file(folder / next(iter(files)))
+    return from_file(folder / next(iter(files)), mode)
 
 
-def check_file(path: Path) -> Checked:
-    """A checked program."""
+def from_file(path: Path, mode: Mode = Mode.INFERENCE) -> Lowered:
+    """The core of a program without errors."""
     reader = FolderReader(path)
-    found = check(Engine(None), reader, reader.main, path.name)
+    engine = Engine(None)
+    found = check_program(engine, reader, reader.main, path.name)
     assert not isinstance(found, str), found
-    return found
-
-
-def lowered(checked: Checked, mode: Mode = Mode.INFERENCE) -> Lowered:
-    """The core of a checked program without errors."""
+    checked, typed = found
     assert not checked.failed, checked.diagnostics
-    return Lowered(checked, lower_program(Engine(None), checked.program, mode))
+    return Lowered(checked, typed, lower_program(engine, typed, mode))
 
 
 @lru_cache
 def corpus(file: str, mode: Mode = Mode.INFERENCE) -> Lowered:
     """A program of the corpus in the core."""
-    return lowered(check_file(CORPUS / file), mode)
+    return from_file(CORPUS / file, mode)

@@ -348,6 +348,42 @@ def test_the_batch_must_obey_the_bound_of_its_dimension() -> None:
     assert one.primary.text == "B = 32"
 
 
+def lasting(schedule: str, more: str = "", batch: int = 32) -> Program:
+    head = HEAD.replace("lr = 3e-4", f"lr = 3e-4\n schedule = {schedule}")
+    lines = STREAM.replace("B = 32", f"B = {batch}") + more
+    return block(lines, head=head, files={"d.psk.d": data_file("(idx[7][8], idx[7][8])")})
+
+
+def test_a_warm_up_ends_before_the_training_does() -> None:
+    # A hundred samples are three full batches of 32.
+    assert said(lasting("cosine(warmup = 2)")) == []
+    assert said(lasting("linear(warmup = 5)", "epochs = 2\n")) == []
+    assert said(lasting("constant()")) == []
+    for schedule, more in [("cosine(warmup = 3)", ""), ("linear(warmup = 6)", "epochs = 2\n")]:
+        found = lasting(schedule, more)
+        (one,) = found.diagnostics
+        assert (one.code, one.primary.place.chunk) == ("E2010", "training run/optimizer")
+        assert one.labels[0].place.chunk == "optimizer adamw/schedule"
+        assert found.training is not None
+        assert found.training.batches == 3
+    taken = lasting("cosine(warmup = 1)").training
+    assert taken is not None
+    assert taken.batches == 3
+
+
+def test_data_that_makes_no_batch() -> None:
+    (one,) = lasting("constant()", batch=101).diagnostics
+    assert one.code == "E2010"
+    assert "100 samples, batches of 101" in words(one)
+
+
+def test_take_bounds_the_batches_of_an_epoch() -> None:
+    lines = TRAINING + 'data = stream "d.psk.d" |> shuffle(seed = 1) |> batch(B = 32) |> take(n = 2)\n'
+    found = block(lines, files={"d.psk.d": data_file("(idx[7][8], idx[7][8])")})
+    assert found.training is not None
+    assert found.training.batches == 2
+
+
 # --- inference --------------------------------------------------------------------------------------------------------
 
 
