@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from presk.core.calls import is_open
 from presk.core.ir import (
     Apply,
     Binding,
@@ -272,6 +273,8 @@ class _Lowering:
                 return self.emit(body, node.type, Prim("dot", args), node.at)
             case "dropout":
                 return self.dropout(body, node, args)
+            case "split_key":
+                return split(self, body, args[0], 2, node.at)
             case _:
                 return self.emit(body, node.type, Prim(node.name, args, node.attrs), node.at)
 
@@ -317,9 +320,12 @@ class _Lowering:
         dims = self.function.signature.dims
         self.close(inner, dims, self.expr(inner, node.body), node.type.result)
         same: Dims = tuple((dim, symbol(dim)) for dim in dims)
-        prefix = Shape((), PREFIX)
-        op = Closure(name, same, prefix, tuple(body.variables[index] for index in captured))
+        op = Closure(name, same, self.shared_prefix(), tuple(body.variables[index] for index in captured))
         return self.emit(body, node.type, op, node.at)
+
+    def shared_prefix(self) -> Shape | None:
+        """What `...` of the function that was closed last stands for: itself, if its signature has it."""
+        return Shape((), PREFIX) if is_open(self.finished[-1]) else None
 
     def call(self, body: _Body, node: typed.Call) -> int:
         args: list[int | None] = []
@@ -392,7 +398,7 @@ class _Lowering:
         dims = self.function.signature.dims
         self.close(layer, dims, returns, type_)
         same: Dims = tuple((dim, symbol(dim)) for dim in dims)
-        return name, same, Shape((), PREFIX), tuple(given)
+        return name, same, self.shared_prefix(), tuple(given)
 
 
 def emit_init(building: "_Lowering | InitLowering", body: _Body, instance: Instance, key: int, at: At) -> int:

@@ -13,8 +13,8 @@ from presk.diagnostics.value import Diagnostic, Place
 from presk.syntax import tree
 from presk.types.claim import Claim
 from presk.types.dim import Dim
-from presk.types.trees import Init, ParamField, UseField
-from presk.types.type import Instance, ModuleRef, Real, Type
+from presk.types.trees import ParamField, UseField
+from presk.types.type import Instance, ModuleRef, Type
 
 
 class ConstEntity(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="form"):

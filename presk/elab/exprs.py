@@ -289,6 +289,15 @@ class _Evaluation:
         if self._constants_only:
             self._reporter.report("E1001", at, f"unknown constant `{path}`", text="not declared", unknown=path)
             return None
+        if path in scope.axes:
+            self._reporter.report(
+                self._wrong_kind,
+                at,
+                f"`{path}` is an axis parameter of {scope.owner}, not a {self._wanted()}",
+                text=f"a {self._wanted()} is expected here",
+                mend=f"write `{path}: N` for an axis of this name and its length",
+            )
+            return None
         if path in scope.known:
             return symbol(path)
         if scope.implicit is not None:
@@ -335,7 +344,7 @@ def report_undeclared_dimension(name: str, at: tree.At, scope: Scope, reporter: 
         "E1001",
         at,
         f"unknown dimension `{name}`",
-        text="not declared",
+        text=f"unknown in {scope.owner}",
         mend=f"declare it: `dim {name}`",
         unknown=name,
     )

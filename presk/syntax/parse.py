@@ -369,7 +369,8 @@ def _diagnose(
         follows = None
         if error[0] < len(kinds) and kinds[error[0]] == NEWLINE and line + 1 < len(spans):
             # What is wrong is as well the line behind the break, unless that is a binding by itself.
-            follows = line + 1 if kinds[spans[line + 1][0]] != "let" else None
+            begin, end = spans[line + 1]
+            follows = None if begin < end and kinds[begin] == "let" else line + 1
         if not spoiled or (line < min(spoiled) and follows not in spoiled):
             found.append(_renumbered(error, numbers))
         if error[1].code == "E0007":

@@ -140,6 +140,7 @@ def test_a_type_parameter_hides_the_files_dimension_and_its_bound() -> None:
         ("fn f(x : ℝ) -> ℝ uses Time = x", "E4002", "`Time`"),
         ("fn f(axis a : ℝ) -> ℝ = a", "E1014", "axis parameter"),
         ("fn f(axis a = 3) -> ℝ = a", "E1014", "axis parameter"),
+        ("fn f(axis a, x : ℝ[a]) -> ℝ = x", "E1014", "write `a: N`"),
     ],
 )
 def test_refusals(text: str, code: str, said: str) -> None:

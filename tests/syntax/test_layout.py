@@ -213,15 +213,10 @@ const D = 1
         "type z = M{4",
         "fn z(x) = x)",
         "fn z(x) = x]]}",
-        "}",
-        "((((",
-        ")))",
         'import "z',
         "static assert",
         "const z = 4D",
         "use z : M",
-        "???",
-        "foo bar baz",
         "fn",
         "fn z(x) =",
         "fn z(x) =\n  let y = x",
@@ -249,6 +244,17 @@ def test_a_broken_declaration_does_not_hide_its_neighbours(broken: str) -> None:
     lines = [int(line) for _, line in (error.split(" ") for error in codes(text))]
     assert lines
     assert all(first <= line <= last for line in lines), errors(text)
+
+
+@pytest.mark.parametrize("stray", ["}", "((((", ")))", "???", "foo bar baz", "- x", "[0]", ".w", '"text"'])
+def test_a_line_that_begins_nothing_belongs_to_the_declaration_before(stray: str) -> None:
+    """It may have been meant to continue it, so that one is not believed either; all others are untouched."""
+    good = {c.key: c for c in tokenize(BROKEN.format(broken="").encode()).file.chunks()}
+    text = BROKEN.format(broken=stray)
+    found = {c.key: c for c in tokenize(text.encode()).file.chunks()}
+    assert found.keys() == good.keys()
+    assert {key for key in good if found[key] != good[key]} == {"fn a"}
+    assert {line.split(" ")[1] for line in codes(text)} == {"2"}
 
 
 def test_a_missing_brace_is_one_error() -> None:
