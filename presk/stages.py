@@ -8,6 +8,7 @@ from typing import Any, Final
 from presk.cache.codec import Codec
 from presk.cache.stage import Stage
 from presk.check import CHECK, IMPORTS, OVERRIDES
+from presk.core import stage as core
 from presk.elab import codecs, stages
 from presk.elab.parsing import CHUNK_TOKENS, PARSE_CHUNK, PARSE_FILE
 from presk.elab.references import REFERENCES
@@ -20,7 +21,6 @@ STAGES: Final[tuple[Stage[Any], ...]] = (
     PARSE_CHUNK,
     PARSE_FILE,
     REFERENCES,
-    CHECK,
     stages.CONSTANT,
     stages.DIMENSION,
     stages.ALIAS,
@@ -33,6 +33,9 @@ STAGES: Final[tuple[Stage[Any], ...]] = (
     stages.OPTIMIZER,
     stages.TRAINING,
     stages.SERVE,
+    CHECK,
+    core.LOWER,
+    core.LOWER_INIT,
 )
 
 CODECS: Final[tuple[Codec[Any], ...]] = (
@@ -53,4 +56,6 @@ CODECS: Final[tuple[Codec[Any], ...]] = (
     stages.SOURCES,
     IMPORTS,
     OVERRIDES,
+    core.NAMES,
+    core.HEADER,
 )

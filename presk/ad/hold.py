@@ -38,9 +38,12 @@ def held(body: Body, wanted: Items) -> tuple[Live, Items]:
         if identity is not None and _used(body, live, identity):
             kept[identity] = None
             continue
-        dead = [one for one in body.readers.get(var, ()) if one not in live.lets and one not in live.alias]
+        dead = [one for one in body.readers.get(var, ()) if one not in live.lets]
         if dead:
-            seeds[min(dead, key=lambda one: (_cost(body, live, one), body.order[one]))] = None
+            reader = min(dead, key=lambda one: (_cost(body, live, one), body.order[one]))
+            seeds[reader] = None
+            if reader in live.alias:
+                kept[reader] = None
             continue
         # What made it a root was the size of a group: everything stays.
         everything = [binding.var for binding in body.function.bindings]

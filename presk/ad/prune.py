@@ -81,7 +81,7 @@ class _Pruning:
             items = read
             while True:
                 plan = self.plan(name, items)
-                carried = plan.live.items.get(self.accs[name], frozenset())
+                carried = frozenset(plan.live.items.get(self.accs[name], ()))
                 more = self._every(name) if self.accs[name] in plan.live.whole else plan.items | carried
                 if more <= items:
                     break
@@ -96,7 +96,8 @@ class _Pruning:
         """What stays of a function of whose result these items are read."""
         if (name, wanted) not in self.plans:
             if name not in self.bodies:
-                self.bodies[name] = Body(self.functions[name], self.neighbours, self.accs.get(name))
+                acc = self.accs.get(name) if self.trims(name) else None
+                self.bodies[name] = Body(self.functions[name], self.neighbours, acc)
             body = self.bodies[name]
             live, items = held(body, wanted) if self.hold else (body.live(wanted), wanted)
             self.plans[name, wanted] = _Plan(live, items)

@@ -79,7 +79,7 @@ def run(
         return Exit.INTERNAL
     finally:
         with contextlib.suppress(BrokenPipeError):
-            request.finish()
+            request.finish(close=make_engine is store_engine)
             stdout.flush()
             stderr.flush()
         sys.setrecursionlimit(limit)

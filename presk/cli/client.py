@@ -8,8 +8,7 @@ from pathlib import Path
 def main() -> None:
     """Runs the command line of this process and leaves with its exit code."""
     # The application imports Typer and the compiler, which takes a tenth of a second: not before it is needed.
-    from presk.cli.app import run
-    from presk.cli.request import Terminal
+    from presk.cli.app import Terminal, run
 
     columns = 120
     if sys.stdout.isatty():

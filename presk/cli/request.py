@@ -40,10 +40,12 @@ class Request:
             self._engines.append(self.make_engine(self))
         return self._engines[0]
 
-    def finish(self) -> None:
-        """Writes out what the engine still holds back."""
+    def finish(self, *, close: bool) -> None:
+        """Writes out what the engine still holds back; `close` also ends the use of its store, if nobody else goes on with it."""
         for engine in self._engines:
             engine.flush()
+            if close and engine.store is not None:
+                engine.store.close()
 
     def print(self, text: str, end: str = "\n") -> None:
         """Writes text to standard output."""

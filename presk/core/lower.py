@@ -42,8 +42,8 @@ from presk.core.ir import (
 from presk.elab.entities import ModuleHeader
 from presk.prims.attrs import Align, Attr, Attrs, AxisNames, Length, Select, Word
 from presk.syntax.tree import At
-from presk.types.dim import Dim, constant, symbol
-from presk.types.trees import Init, ParamField, UseField, fields
+from presk.types.dim import constant, symbol
+from presk.types.trees import Init, UseField, fields
 from presk.types.type import (
     PREFIX,
     Axis,
@@ -83,6 +83,8 @@ class Callees:
     init_name: Callable[[ModuleRef], str]
     defaults: Callable[[FunctionRef], tuple["typed.Typed | None", ...]]
     headers: Mapping[ModuleRef, ModuleHeader]
+    initialized: Callable[[ModuleRef], bool]
+    """Whether a module has an initializer; the others are initialized in place."""
 
 
 class Sited(msgspec.Struct, frozen=True, array_like=True):
@@ -411,7 +413,7 @@ def emit_init(building: "_Lowering | InitLowering", body: _Body, instance: Insta
             if header.model is not None:
                 of_model = map_instance(header.model, lambda dim: dim.substitute(values))
                 return emit_init(building, body, of_model, key, at)
-            if not has_initializer(header):
+            if not building.callees.initialized(module):
                 return emit_fields(building, body, instance, header, key, at)
             return building.emit(
                 body, type_, Call(building.callees.init_name(module), tuple(values.items()), None, (key,)), at
@@ -432,28 +434,6 @@ def emit_init(building: "_Lowering | InitLowering", body: _Body, instance: Insta
                 for place, part in enumerate((outer, inner))
             )
             return building.emit(body, type_, MakeParams(parts), at)
-
-
-def has_initializer(header: ModuleHeader) -> bool:
-    """Whether a module has one initializer for all its instances: not if a stack's length is one of its own dimensions, since
-    a stack is initialized layer by layer; such a module is initialized in place, at each instance."""
-    return not any(length.terms for field in header.fields for length in _lengths(field))
-
-
-def _lengths(field: ParamField | UseField) -> list[Dim]:
-    """The lengths of the stacks of a sub-module."""
-    found: list[Dim] = []
-    waiting = [field.instance] if isinstance(field, UseField) else []
-    while waiting:
-        match waiting.pop():
-            case Stacked(length, inner):
-                found.append(length)
-                waiting.append(inner)
-            case Composed(outer, inner):
-                waiting += [outer, inner]
-            case Named():
-                pass
-    return found
 
 
 def emit_fields(

@@ -6,8 +6,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from presk.cache.stage import Queries, Result
+from presk.core.initializers import has_initializer
 from presk.core.ir import Function, Origin, Program
-from presk.core.lower import Lowered, Mode, has_initializer
+from presk.core.lower import Lowered, Mode
 from presk.core.stage import HEADER, LOWER, LOWER_INIT, NAMES, CalleeName, InitName, Names
 from presk.elab.entities import ModuleHeader
 from presk.elab.program import Function as TypedEntry
@@ -72,7 +73,7 @@ class _Lowering:
         for ref, header in self._typed.headers.items():
             if (
                 header.model is None
-                and has_initializer(header)
+                and has_initializer(header, self._typed.headers)
                 and (wanted is None or self._init_names[ref] in reached)
             ):
                 parts[self._init_names[ref]] = self._init(header)
@@ -133,8 +134,9 @@ class _Lowering:
             if ref in found:
                 continue
             header = self._typed.headers[ref]
-            found[ref] = InitName(self._init_names[ref], header)
-            if header.model is not None or not has_initializer(header):
+            shared = header.model is None and has_initializer(header, self._typed.headers)
+            found[ref] = InitName(self._init_names[ref], header, shared)
+            if not shared:
                 waiting += self._used(header)
         return tuple(found[ref] for ref in sorted(found))
 

@@ -22,10 +22,11 @@ class CalleeName(msgspec.Struct, frozen=True, array_like=True):
 
 
 class InitName(msgspec.Struct, frozen=True, array_like=True):
-    """The name of a module's initializer, with the module's header."""
+    """The name of a module's initializer, with the module's header; `shared` says that it has one for all its instances."""
 
     name: str
     header: ModuleHeader
+    shared: bool
 
 
 class Names(msgspec.Struct, frozen=True, array_like=True):
@@ -51,7 +52,8 @@ def _callees(function: FunctionRef | None, names: Names) -> Callees:
     def init_name(ref: ModuleRef) -> str:
         return inits[ref].name if ref in inits else names.own
 
-    return Callees(name, init_name, lambda ref: known[ref].defaults, {ref: init.header for ref, init in inits.items()})
+    headers = {ref: init.header for ref, init in inits.items()}
+    return Callees(name, init_name, lambda ref: known[ref].defaults, headers, lambda ref: inits[ref].shared)
 
 
 def _lower(function: TypedFunction, names: Names, *, mode: str) -> Lowered:

@@ -37,6 +37,9 @@ from presk.syntax import tree
 from presk.types.dim import Dim
 from presk.types.type import ModuleRef
 
+LOOKED_AT: Final = 50_000
+"""How many names are looked at for proposals in one program: about half a second's work."""
+
 
 class Callee(Protocol):
     """A function that a body calls; `axes` are the names given to its axis parameters."""
@@ -191,7 +194,7 @@ class _Elaboration:
             optimizers,
             training,
             serve,
-            tuple(self._proposed(one) for one in self._diagnostics),
+            tuple(self._proposed()),
             self._unknown_overrides(main),
         )
 
@@ -233,10 +236,12 @@ class _Elaboration:
         """Aliases, modules and models, each behind those it uses."""
         order = ordered(state.name, state.names.declared)
         self._diagnostics.extend(order.diagnostics)
+        closing: dict[str, set[str]] = {}
+        for user, used in order.closing:
+            closing.setdefault(user, set()).add(used)
         for name in order.names:
             declared = state.names.declared[name]
-            closing = frozenset(used for user, used in order.closing if user == name) if order.closing else frozenset()
-            state.entities[name] = self._module(state, declared, closing)
+            state.entities[name] = self._module(state, declared, frozenset(closing.get(name, ())))
 
     def _module(self, state: FileState, declared: Declared, closing: frozenset[str]) -> Result[Elaborated]:
         queries, key, node = self._queries, declared.key, declared.node
@@ -326,15 +331,15 @@ class _Elaboration:
             return
         seen: set[tuple[FunctionKey, tuple[str, ...]]] = set()
         called: set[FunctionKey] = set()
-        said: set[Diagnostic] = set()
+        said: set[tuple[FunctionKey, Diagnostic]] = set()
         waiting = [function for function in self._functions if not function.axes]
         while waiting:
             typed: Typed = waiting.pop().typed.value
             for call in typed.calls:
                 callee = call.function
                 key = _key(callee)
-                if key not in generic or (key, callee.axes) in seen:
-                    continue
+                if key not in generic or (key, callee.axes) in seen or len(callee.axes) != len(generic[key].axes):
+                    continue  # done already, or a call without all its axes, which typing has refused
                 seen.add((key, callee.axes))
                 called.add(key)
                 body = self._bodies[key]
@@ -343,8 +348,8 @@ class _Elaboration:
                 choice = self._type(key, body, callee.axes)
                 self._functions.append(choice)
                 waiting.append(choice)
-                new = [one for one in choice.typed.value.diagnostics if one not in said]
-                said.update(new)
+                new = [one for one in choice.typed.value.diagnostics if (key, one) not in said]
+                said.update((key, one) for one in new)
                 self._say(body.state, body.key, (_with_choice(one, choice.axes, entity.axes) for one in new))
         for key, function in generic.items():
             if key not in called:
@@ -530,17 +535,22 @@ class _Elaboration:
 
         return tuple(name for name in self._options.overrides if not is_constant(name))
 
-    def _proposed(self, diagnostic: Diagnostic) -> Diagnostic:
-        """The diagnostic with a proposal for an unknown name."""
-        if diagnostic.unknown is None:
-            return diagnostic
-        place = diagnostic.primary.place
-        state = self._sight.files.get(place.file)
-        return (
-            diagnostic
-            if state is None
-            else with_proposal(diagnostic, lambda name: self._names_near(state, place, name))
-        )
+    def _proposed(self) -> Iterator[Diagnostic]:
+        """The diagnostics, unknown names with proposals.
+
+        A proposal looks at every name of the file. So that a large file with many unknown names takes no time that grows
+        with the product of the two, the first unknown names have proposals, until so many names were looked at.
+        """
+        left = LOOKED_AT
+        for one in self._diagnostics:
+            place = one.primary.place
+            state = self._sight.files.get(place.file)
+            if one.unknown is None or state is None or left <= 0:
+                yield one
+                continue
+            near = list(self._names_near(state, place, one.unknown))
+            left -= len(near)
+            yield with_proposal(one, near)
 
     def _names_near(self, state: FileState, place: Place, name: str) -> Iterator[str]:
         alias, dot, _ = name.rpartition(".")

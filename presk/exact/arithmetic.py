@@ -6,6 +6,7 @@ Every method raises `Fault` where its value is undefined; the fault's index is a
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,9 @@ Scalar = Any
 
 class Arithmetic(Protocol):
     """An arithmetic over the reals."""
+
+    def active(self) -> AbstractContextManager[object]:
+        """Within it, and only within it, the methods may be called: it sets the working precision of this thread."""
 
     def zeros(self, shape: tuple[int, ...]) -> Objects:
         """Zeros, without memory."""
@@ -62,8 +66,8 @@ class Arithmetic(Protocol):
     def power(self, x: Objects, n: int) -> Objects:
         """xⁿ for a natural n; x⁰ is 1."""
 
-    def scale(self, x: Objects, factor: mpq) -> Objects:
-        """x · factor, as one operation."""
+    def divided(self, x: Objects, n: int) -> Objects:
+        """x / n for a natural n that is not 0."""
 
     def sums(self, rows: Objects) -> Objects:
         """The sum of each row."""

@@ -110,7 +110,9 @@ class _Cutter:
         token = self.tokens[i]
         kind = token.kind
         if kind in _DECLARING or kind in _MEMBERS:
-            if not self.stack:
+            if not self.stack or (
+                self.by_column and self.current is not None and self.column(i) <= self.current.column
+            ):
                 return True
             following = self.peek(i + 1).kind
             if kind == "import":

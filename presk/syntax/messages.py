@@ -169,7 +169,9 @@ def brackets(tokens: Sequence[Token], limit: int, most: int) -> tuple[list[tuple
             match = next((d for d in range(len(open_) - 1, -1, -1) if _PAIRS[tokens[open_[d]].kind] == kind), None)
             if len(found) >= most:
                 return found, False
-            if match is None:
+            if match is None and open_:
+                found.append(_mismatched(tokens, open_.pop(), i))
+            elif match is None:
                 found.append((i, Diagnostic("E0009", f"`{kind}` closes nothing", _at(i), mend=f"remove the `{kind}`")))
             else:
                 if match < len(open_) - 1:
@@ -178,6 +180,18 @@ def brackets(tokens: Sequence[Token], limit: int, most: int) -> tuple[list[tuple
     if open_:
         found.append(_unclosed(tokens, open_, None))
     return found, False
+
+
+def _mismatched(tokens: Sequence[Token], opening: int, closing: int) -> tuple[int, Diagnostic]:
+    """A bracket that is closed by one of another kind."""
+    wanted = _PAIRS[tokens[opening].kind]
+    return closing, Diagnostic(
+        "E0009",
+        f"`{tokens[closing].kind}` does not close the `{tokens[opening].kind}`",
+        _at(closing),
+        (Label(Place(opening, opening), "opened here"),),
+        mend=f"write `{wanted}`",
+    )
 
 
 def _unclosed(tokens: Sequence[Token], open_: Sequence[int], closer: int | None) -> tuple[int, Diagnostic]:
@@ -340,6 +354,18 @@ _HABITS: Final = MappingProxyType(
         "where": "a dimension's bound is declared with `dim N <= …`",
     }
 )
+# How a declaration, a member or an item is written, by its first word.
+_FORMS: Final = MappingProxyType(
+    {
+        "import": 'an import is written `import "file.psk" as name`',
+        "static": "an assertion is written `static assert a == b`",
+        "dim": "a dimension is written `dim T` or `dim T <= bound`",
+        "effect": "an effect is written `effect Name`",
+        "use": "a sub-module is written `use name : Module{dimensions}`",
+        "param": "a parameter is written `param name : type` or `param name : type init = initializer`",
+        "checkpoint": 'a checkpoint is written `checkpoint every N steps to "path"`',
+    }
+)
 # Items that begin a chunk of another kind than their own.
 _WRONG_PLACE: Final = MappingProxyType(
     {
@@ -404,8 +430,9 @@ def _habit(failure: Failure) -> str:
     for offset in (0, -1):
         if failure.kind(offset) == NAME and failure.text(offset) in _HABITS:
             return _HABITS[failure.text(offset)]
-    if failure.kind(0) == NAME and failure.kind(-1) in (NAME, ")") and "(" in failure.expected:
-        return "a function is called with parentheses: `f(x)`"
+    if failure.kind(0) == NAME and failure.kind(-1) == NAME and "(" in failure.expected:
+        # Where a colon could follow the name, it is an axis's or an argument's.
+        return "" if ":" in failure.expected else "a function is called with parentheses: `f(x)`"
     if failure.kind(0) == "{" and "=" in failure.expected and failure.tokens[0].kind == "fn":
         return "the body of a function stands behind `=`, without braces"
     if failure.kind(0) in (":", "tcolon") and failure.index >= 2 and failure.kind(-2) == "let":
@@ -416,6 +443,11 @@ def _habit(failure: Failure) -> str:
         return "a value begins on the line of its `=`; only the body of a function may begin on the next"
     if failure.kind(0) == NEWLINE and "=" in failure.expected:
         return "`=` stands on the line of what it defines"
+    if "+" not in failure.expected and failure.index:
+        first = failure.tokens[0]
+        return _FORMS.get(first.text if first.kind == NAME else first.kind, "")
+    if failure.chunk == ITEM and failure.kinds[0] == "checkpoint":
+        return _FORMS["checkpoint"]
     return ""
 
 
@@ -429,6 +461,13 @@ def _special(failure: Failure) -> Diagnostic | None:
         else:
             mend = f"begin the next line with `{before}`"
         return Diagnostic("E0008", f"the line ends with the operator `{before}`", _at(index - 1), mend=mend)
+    if failure.chunk == ITEM and index == 0 and "field" in expected and (kind == NAME or kind in RESERVED):
+        following = f"`{failure.text(1)}`" if failure.stop > 1 and failure.text(1) else _the_end(failure)
+        return Diagnostic(
+            "E0001",
+            f"expected `=` or `:` behind the field name `{failure.text(0)}`, found {following}",
+            Label(Place(1, 1 if failure.stop > 1 else 0), "not expected here"),
+        )
     if kind == "." and before == "λ":
         return Diagnostic("E0014", "the lambda has no pattern", _at(index - 1, index), mend="write `λ x. …`")
     if NEWLINE in expected and kind != NEWLINE:

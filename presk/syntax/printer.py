@@ -327,7 +327,8 @@ class Writer:
     def atom(self, atom: Atom, indent: int) -> None:
         """An atom with its comments."""
         for comment in atom.before:
-            self.comment(comment.text, indent)
+            # What stands before a closing bracket belongs to its content.
+            self.comment(comment.text, indent + INDENT if atom.kind in _CLOSE else indent)
         if self.pending:
             self.end_line(indent)
         if atom.text:

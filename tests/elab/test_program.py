@@ -3,6 +3,7 @@
 import pytest
 
 from presk.elab.entities import AliasEntity, ConstEntity, DimEntity, ModuleHeader
+from presk.elab.program import LOOKED_AT
 from presk.types.dim import constant
 from presk.types.type import ModuleRef
 from tests.elab.support import MAIN, codes, entity, program, reported, signature, words
@@ -309,6 +310,17 @@ def test_what_was_probably_meant(text: str, proposal: str) -> None:
 def test_no_proposal_where_nothing_is_near() -> None:
     (one,) = program("const A = 3\nconst B = Q\n").diagnostics
     assert "did you mean" not in words(one)
+
+
+def test_proposals_are_bounded() -> None:
+    """Each looks at every name of the file; the time must not grow with the product."""
+    count = 400
+    lines = [f"const Name{i} = {i}" for i in range(count)] + [f"type A{i} = ℝ[Naem{i}]" for i in range(count)]
+    found = program("\n".join(lines) + "\n")
+    proposed = [one for one in found.diagnostics if "did you mean" in words(one)]
+    assert len(found.diagnostics) == count
+    assert 0 < len(proposed) <= LOOKED_AT // count
+    assert "`Name0`" in words(found.diagnostics[0])
 
 
 def test_an_implicit_dimension_keeps_its_mend() -> None:

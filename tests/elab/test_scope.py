@@ -137,7 +137,7 @@ def propose(
     reporter = Reporter()
     reporter.report(code, (0, 0), "unknown", mend=mend, unknown=unknown)
     (one,) = reporter.diagnostics()
-    found = with_proposal(one, lambda name: iter(candidates))
+    found = with_proposal(one, candidates)
     assert codes((found,)) == [code]
     return found.mend, found.notes
 

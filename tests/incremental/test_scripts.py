@@ -55,8 +55,8 @@ def test_the_reader_reads_what_stands_there(tmp_path: Path) -> None:
     assert script.name == "some: A title"
     assert script.steps == (
         Write("main.psk", "fn f\n"),
-        Check(None, (), 9),
-        Check({"tokens": main, "check": main}, (("E1234", "a.psk", 1, 2),), 11),
+        Check(None, (), 8),
+        Check({"tokens": main, "check": main}, (("E1234", "a.psk", 1, 2),), 10),
     )
     edits = GOOD.replace("```first", "```edit main.psk\n- a\n+ b\n+\n- c\n```\n```const\nN=3\n```\n```remove a\n```\n```first")
     assert read(tmp_path, edits)[0].steps[1:4] == (

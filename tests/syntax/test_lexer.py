@@ -71,9 +71,7 @@ def test_there_are_no_further_reserved_words() -> None:
         assert lexed(word) == [("name", word)]
 
 
-@pytest.mark.parametrize(
-    ("ascii_", "unicode"), [("Real", "ℝ"), ("\\", "λ"), ("@", "·"), ("><", "⊗"), ("<<", "∘")]
-)
+@pytest.mark.parametrize(("ascii_", "unicode"), [("Real", "ℝ"), ("\\", "λ"), ("@", "·"), ("><", "⊗"), ("<<", "∘")])
 def test_ascii_synonyms_are_the_same_token(ascii_: str, unicode: str) -> None:
     """L008, O65: the canonical spelling is the Unicode one. The synonym of λ is the backslash alone."""
     assert lexed(ascii_) == lexed(unicode) == [(unicode, unicode)]

@@ -89,10 +89,8 @@ def test_lambdas_without_a_pattern() -> None:
 
 def test_brackets() -> None:
     """E0009: the opening one with what closes too early, the innermost where several are open."""
-    assert errors("const a = f(x]") == [
-        "E0009 1:12 the `(` is not closed",
-        "E0009 1:14 `]` closes nothing",
-    ]
+    assert errors("const a = f(x]") == ["E0009 1:14 `]` does not close the `(`"]
+    assert only("const a = f(x]").mend == "write `)`"
     assert errors("const a = f([x)") == ["E0009 1:13 the `[` is not closed"]
     assert errors("const a = f(g(x") == ["E0009 1:14 the `(` is not closed"]
     labels = only("const a = f([x)").labels

@@ -104,9 +104,7 @@ def test_members() -> None:
         t.ParamMember(A, (name("w"),), t.RealType(A, (t.Axis(A, None, name("In")),)), name("xavier_uniform")),
         t.ParamMember(A, (name("a"), name("b")), t.RealType(A, ()), None),
         t.UseMember(A, (name("l1"),), t.DimArgs(A, name("Linear"), (name("D"), name("h")))),
-        t.UseMember(
-            A, (name("wq"), name("wk")), t.DimArgs(A, t.Field(A, name("ff"), "Linear", 0), (name("D"),))
-        ),
+        t.UseMember(A, (name("wq"), name("wk")), t.DimArgs(A, t.Field(A, name("ff"), "Linear", 0), (name("D"),))),
         t.Fn(A, "f", 0, (), (t.Parameter(A, "x", 0, False, None, None),), None, (), name("x")),
     ]
 
@@ -398,9 +396,7 @@ def test_arguments_that_are_no_ascriptions() -> None:
     assert expression("f((seq : Acts))") == t.Call(A, name("f"), (t.Positional(A, t.Ascribe(A, name("seq"), acts)),))
     # What is no bare name is no axis.
     field = t.Field(A, name("m"), "HD", 0)
-    assert expression("f(m.HD : ℝ)") == t.Call(
-        A, name("f"), (t.Positional(A, t.Ascribe(A, field, t.RealType(A, ()))),)
-    )
+    assert expression("f(m.HD : ℝ)") == t.Call(A, name("f"), (t.Positional(A, t.Ascribe(A, field, t.RealType(A, ()))),))
 
 
 def test_ascriptions_and_tuples() -> None:
@@ -441,9 +437,7 @@ def test_lambdas() -> None:
     assert expression("λ (a, b). λ θ. a.b") == t.Lambda(A, pair, t.Lambda(A, theta, expression("a.b")))
     typed = t.Pattern(A, (t.Binder(A, "x", t.RealType(A, ())),), False)
     assert expression("λ (x : ℝ[]). x") == t.Lambda(A, typed, name("x"))
-    assert expression("(λ a. a)(x)") == t.Call(
-        A, expression("λ a. a"), (t.Positional(A, name("x")),)
-    )
+    assert expression("(λ a. a)(x)") == t.Call(A, expression("λ a. a"), (t.Positional(A, name("x")),))
 
 
 def test_a_binding_in_brackets() -> None:
@@ -475,9 +469,7 @@ def test_einstein_sums() -> None:
 def test_selectors() -> None:
     """L064, L065, L014: the negation is in the tree; a slice's bounds extend over sums."""
     assert expression("t[i]") == t.Index(A, name("t"), (t.Selector(A, None, name("i")),))
-    assert expression("logits[seq: -1]") == t.Index(
-        A, name("logits"), (t.Selector(A, "seq", t.Negate(A, nat("1"))),)
-    )
+    assert expression("logits[seq: -1]") == t.Index(A, name("logits"), (t.Selector(A, "seq", t.Negate(A, nat("1"))),))
     assert expression("w[seq: 1..T + 1, 0..2, i]") == t.Index(
         A,
         name("w"),

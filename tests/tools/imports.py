@@ -41,8 +41,9 @@ PARTS: Final = (
     Part("presk.elab", ("presk.syntax", "presk.types", "presk.cache")),
     Part("presk.typing", ("presk.elab", "presk.prims")),
     Part("presk.check", ("presk.typing",)),
-    Part("presk.stages", ("presk.typing",)),
+    
     Part("presk.core", ("presk.typing", "presk.prims")),
+    Part("presk.stages", ("presk.check", "presk.core")),
     Part("presk.ad", ("presk.core",)),
     Part("presk.exact", ("presk.core",)),
     Part("presk.realize", ("presk.core",)),

@@ -1,0 +1,1 @@
+"""Diagnostics as values, the table of their codes, and the renderers."""

@@ -1,0 +1,90 @@
+"""What the compiler asks its stages, recorded while programs of the corpus are checked and lowered."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from presk.cache.engine import Engine
+from presk.cache.fingerprint import Fingerprints
+from presk.cache.handles import Answer, Group, Handle
+from presk.cache.scope import Scope
+from presk.cache.stage import Result, Stage
+from presk.check import Checked, check, check_program
+from presk.core.lower import Mode
+from presk.core.program import lower_program
+from presk.elab.files import FolderReader
+
+CORPUS: Final = Path(__file__).parents[2] / "corpus"
+
+# Together they ask every stage; the warnings about data files make somebody ask for places.
+PROGRAMS: Final = (
+    "nlp/train_minigpt.psk",
+    "nlp/05_gpt.psk",
+    "constructs/generic.psk",
+    "constructs/config_full.psk",
+    "constructs/constants.psk",
+    "constructs/diamond.psk",
+)
+
+
+class Asked(NamedTuple):
+    """A question to a stage."""
+
+    stage: Stage[Any]
+    inputs: tuple[Handle[Any], ...]
+    options: Mapping[str, object]
+
+    @property
+    def richness(self) -> int:
+        """How many ingredients it has."""
+        return len(self.options) + sum(len(held.entries) + 1 if isinstance(held, Group) else 1 for held in self.inputs)
+
+
+class RecordingEngine(Engine):
+    """An engine that notes every question."""
+
+    def __init__(self, fingerprints: Fingerprints) -> None:
+        super().__init__(None, fingerprints=fingerprints)
+        self.asked: Final[list[Asked]] = []
+
+    def _get(
+        self,
+        stage: Stage[Any],
+        inputs: tuple[Result[Any], ...],
+        subject: str,
+        options: Mapping[str, object],
+        scope: Scope | None,
+    ) -> Answer[Any]:
+        self.asked.append(Asked(stage, tuple(held for held in inputs if isinstance(held, Handle)), dict(options)))
+        return super()._get(stage, inputs, subject, options, scope)
+
+
+@cache
+def fingerprints() -> Fingerprints:
+    """Of the compiler; its sources are read once."""
+    return Fingerprints()
+
+
+@cache
+def questions() -> Mapping[str, tuple[Asked, ...]]:
+    """All questions by the name of the stage."""
+    engine = RecordingEngine(fingerprints())
+    for name in PROGRAMS:
+        reader = FolderReader(CORPUS / name)
+        found = check(engine, reader, reader.main, name)
+        assert isinstance(found, Checked)
+        assert not found.failed, name
+        both = check_program(engine, reader, reader.main, name)
+        assert not isinstance(both, str)
+        for mode in Mode:
+            lower_program(engine, both[1], mode)
+    grouped: dict[str, list[Asked]] = {}
+    for asked in engine.asked:
+        grouped.setdefault(asked.stage.name, []).append(asked)
+    return {name: tuple(found) for name, found in grouped.items()}
+
+
+def richest(stage: Stage[Any]) -> Asked:
+    """The question to a stage with the most ingredients."""
+    return max(questions()[stage.name], key=lambda asked: asked.richness)

@@ -1,0 +1,193 @@
+"""The keys of every stage of the compiler: each ingredient counts, none is missing, and nothing else is read."""
+
+import ast
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+import presk
+from presk.cache.codec import BYTES, TEXT
+from presk.cache.handles import Group, Handle, Leaf
+from presk.cache.keys import Prepared
+from presk.cache.project import Modules, discover_project
+from presk.cache.stage import Stage, signature
+from presk.stages import CODECS, STAGES
+from presk.typing.stage import TYPING
+from tests.cache.keys import assert_every_ingredient_counts, undeclared_packages
+from tests.keys.recorded import fingerprints, questions, richest
+
+NAMES: Final = [stage.name for stage in STAGES]
+
+
+def stages_of_the_package() -> Iterator[tuple[str, Stage[Any]]]:
+    """Every stage that a module of the package holds, with the module's name."""
+    for found in pkgutil.walk_packages(presk.__path__, "presk."):
+        module = importlib.import_module(found.name)
+        for value in vars(module).values():
+            if isinstance(value, Stage):
+                yield found.name, value
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_holds_every_stage_of_the_package() -> None:
+    listed = set(map(id, STAGES))
+    missing = {f"{module}: {stage.name}" for module, stage in stages_of_the_package() if id(stage) not in listed}
+    assert missing == set()
+    assert len(NAMES) == len(set(NAMES)) == len(listed)
+
+
+def test_a_stage_says_where_it_lives() -> None:
+    for stage in STAGES:
+        module = importlib.import_module(stage.module)
+        assert any(value is stage for value in vars(module).values()), stage.name
+        assert stage.run.__module__ == stage.module, stage.name
+
+
+def test_names_of_encodings_are_not_shared() -> None:
+    every = [BYTES, TEXT, *CODECS, *(stage.codec for stage in STAGES)]
+    assert len({id(codec) for codec in every}) == len({codec.name for codec in every})
+
+
+def test_every_input_can_be_decoded() -> None:
+    """What `presk cache verify` needs to compute an answer again."""
+    known = {codec.name for codec in (BYTES, TEXT, *CODECS, *(stage.codec for stage in STAGES))}
+
+    def leaves(held: Handle[Any]) -> Iterator[Handle[Any]]:
+        if isinstance(held, Group):
+            for entry in held.entries.values():
+                yield from leaves(entry)
+        else:
+            yield held
+
+    for asked in (asked for name in NAMES for asked in questions()[name]):
+        for leaf in (leaf for held in asked.inputs for leaf in leaves(held)):
+            assert leaf.codec_name in known, f"an input of {asked.stage.name} is encoded as {leaf.codec_name}"
+            if isinstance(leaf, Leaf):
+                codec = next(codec for codec in (BYTES, TEXT, *CODECS) if codec.name == leaf.codec_name)
+                assert codec.encode(codec.decode(leaf.data)) == leaf.data
+
+
+# --- ingredients ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=NAMES)
+def test_every_ingredient_of_a_stages_key_counts(stage: Stage[Any]) -> None:
+    asked = richest(stage)
+    tried = assert_every_ingredient_counts(stage, asked.inputs, asked.options)
+    # Name, encoding, two packages of every stage and one that is new; each input's digest and encoding; each module.
+    assert tried >= 5 + 2 * len(asked.inputs) + len(fingerprints().of(stage.module, stage.packages).reach) // 2
+    assert len(asked.inputs) == len(signature(stage).inputs)
+
+
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage.options], ids=lambda stage: stage.name)
+def test_a_declared_option_is_given_whenever_a_stage_is_asked(stage: Stage[Any]) -> None:
+    for asked in questions()[stage.name]:
+        assert asked.options.keys() == set(stage.options)
+
+
+@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if len(signature(stage).inputs) > 1], ids=lambda s: s.name)
+def test_a_stage_that_forgets_an_input_is_noticed(stage: Stage[Any], at: int) -> None:
+    asked = richest(stage)
+    at %= len(asked.inputs)
+
+    def forgetful(prepared: Prepared[Any], names: Any, inputs: Any, options: Any) -> Any:
+        return prepared.key((*names[:at], *names[at + 1 :]), (*inputs[:at], *inputs[at + 1 :]), options)
+
+    with pytest.raises(AssertionError, match=f"input {at}: its digest gives the same key as nothing"):
+        assert_every_ingredient_counts(stage, asked.inputs, asked.options, make_key=forgetful)
+
+
+def test_a_stage_that_forgets_an_option_is_noticed() -> None:
+    asked = richest(TYPING)
+    with pytest.raises(AssertionError, match="option axes"):
+        assert_every_ingredient_counts(
+            TYPING, asked.inputs, asked.options, make_key=lambda prepared, names, inputs, _: prepared.key(names, inputs, {})
+        )
+
+
+def test_a_stage_that_forgets_an_entry_of_its_environment_is_noticed() -> None:
+    asked = richest(TYPING)
+    lost = next(name for held in asked.inputs if isinstance(held, Group) for name in held.entries)
+
+    def forgetful(prepared: Prepared[Any], names: Any, inputs: Any, options: Any) -> Any:
+        seen = tuple(
+            Group(held.engine, held.name, {name: entry for name, entry in held.entries.items() if name != lost})
+            if isinstance(held, Group)
+            else held
+            for held in inputs
+        )
+        return prepared.key(names, seen, options)
+
+    with pytest.raises(AssertionError, match=f"without entry {lost}"):
+        assert_every_ingredient_counts(TYPING, asked.inputs, asked.options, make_key=forgetful)
+
+
+# --- code -------------------------------------------------------------------------------------------------------------
+
+# Modules that say something about the machine, the time or the user: what they say is in no key.
+IMPURE: Final = frozenset(
+    "os time datetime random secrets locale pathlib socket getpass platform tempfile subprocess uuid threading io".split()
+)
+# The engine and the readers of files are reached by composite stages, which are handed them and read nothing through them.
+HANDED: Final = ("presk.cache.", "presk.elab.files")
+
+
+def imported(source: bytes) -> set[str]:
+    """The top-level names that a module imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                found.update(alias.name.partition(".")[0] for alias in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                found.add(module.partition(".")[0])
+            case _:
+                pass
+    return found
+
+
+def test_no_stage_reaches_code_that_reads_the_machine_or_the_clock() -> None:
+    modules = Modules(discover_project())
+    for stage in STAGES:
+        for name in fingerprints().of(stage.module, stage.packages).reach:
+            path = modules.path(name)
+            if path is not None and not name.startswith(HANDED):
+                with open(path, "rb") as file:
+                    assert IMPURE.isdisjoint(imported(file.read())), f"{stage.name} reaches {name}"
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=NAMES)
+def test_the_packages_that_a_stage_reaches_are_in_its_key(stage: Stage[Any]) -> None:
+    assert undeclared_packages(stage) <= NOT_OF_RESULTS
+
+
+# Digests and the store: they make keys and keep answers, and no answer depends on them.
+NOT_OF_RESULTS: Final = frozenset(("blake3", "diskcache"))
+
+
+def test_parsing_does_not_depend_on_typing() -> None:
+    """Editing the compiler throws away the answers of what was edited, not of what comes before it."""
+    by_name = {stage.name: fingerprints().of(stage.module, stage.packages).reach for stage in STAGES}
+    for name in ("tokens", "places", "parse", "parse file", "references"):
+        assert not any(module.startswith(("presk.types", "presk.typing", "presk.prims")) for module in by_name[name])
+    for name in NAMES:
+        assert not any(module.startswith(("presk.cli", "presk.daemon")) for module in by_name[name]), name
+        if name not in ("typing", "check"):
+            assert not any(module.startswith("presk.typing") for module in by_name[name]), name
+
+
+def test_a_stage_of_another_meaning_has_another_name() -> None:
+    stage = replace(TYPING, run=_other)
+    with pytest.raises(TypeError, match="no parameter for the option axes"):
+        replace(stage, run=lambda function: function)
+
+
+def _other(function: Any, signature: Any, env: Any, *, axes: Any) -> Any:
+    return function
