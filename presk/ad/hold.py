@@ -11,9 +11,8 @@ result that no caller reads), that is held.
 
 from presk.ad.liveness import Body, Items, Live
 from presk.ad.rules.table import SHAPE_ONLY
-from presk.ad.tape import renamed
 from presk.core.fusion import partition
-from presk.core.ir import Binding, Function, MakeTuple, Operation, Prim, operands
+from presk.core.ir import Binding, Function, MakeTuple, Operation, Prim, operands, renamed
 
 
 def held(body: Body, wanted: Items) -> tuple[Live, Items]:

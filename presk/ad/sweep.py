@@ -26,7 +26,7 @@ from presk.ad.refusal import Refusal, no_rule, refusals
 from presk.ad.rules.table import DERIVATIVES
 from presk.ad.rules.use import NoDerivative, Use
 from presk.ad.signature import Signatures
-from presk.ad.tape import Tape, renamed
+from presk.ad.tape import Tape
 from presk.core.ir import (
     Apply,
     Binding,
@@ -42,6 +42,7 @@ from presk.core.ir import (
     Prim,
     Project,
     operands,
+    renamed,
 )
 from presk.prims.attrs import Place, Word
 from presk.types.type import Shape, Tuple

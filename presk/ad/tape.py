@@ -4,57 +4,13 @@ Numbers come from two places: a binding that stands for one of another function 
 `emit`ted under the next free number. So numbers need not rise along a body; each is defined once and before its use.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from presk.ad.kinds import same, whole
 from presk.ad.provenance import Purpose
-from presk.core.ir import (
-    Apply,
-    Binding,
-    Call,
-    Closure,
-    Field,
-    Fold,
-    Function,
-    Grad,
-    Literal,
-    MakeParams,
-    MakeTuple,
-    Operation,
-    Param,
-    Prim,
-    Project,
-)
+from presk.core.ir import Binding, Function, Literal, MakeTuple, Operation, Param, Prim, Project
 from presk.prims.attrs import Align, Attrs
 from presk.types.type import SCALAR, Hyper, HyperKind, Real, Tuple, Type
-
-
-def renamed(op: Operation, of: Callable[[int], int]) -> Operation:
-    """An operation with its variables replaced."""
-    match op:
-        case Prim(name, args, attrs):
-            return Prim(name, tuple(map(of, args)), attrs)
-        case Literal():
-            return op
-        case Field(base, name):
-            return Field(of(base), name)
-        case MakeParams(fields):
-            return MakeParams(tuple(map(of, fields)))
-        case MakeTuple(items):
-            return MakeTuple(tuple(map(of, items)))
-        case Project(base, place):
-            return Project(of(base), place)
-        case Call(function, dims, prefix, args):
-            return Call(function, dims, prefix, tuple(map(of, args)))
-        case Fold(count, function, dims, prefix, stacked, acc, extras, reverse, scan, indexed):
-            stacked, acc, extras = tuple(map(of, stacked)), of(acc), tuple(map(of, extras))
-            return Fold(count, function, dims, prefix, stacked, acc, extras, reverse, scan, indexed)
-        case Closure(function, dims, prefix, captured):
-            return Closure(function, dims, prefix, tuple(map(of, captured)))
-        case Grad(value):
-            return Grad(of(value))
-        case Apply(value, args):
-            return Apply(of(value), tuple(map(of, args)))
 
 
 class Tape:

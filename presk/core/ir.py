@@ -6,6 +6,8 @@ leaves gaps and renumbers nothing, so that a nest keeps its name (`Linear.apply.
 (`presk.types`), without modules. Places lie beside the program (`Origins`), keyed by function and variable.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
 from presk.prims.attrs import Attrs
@@ -176,3 +178,31 @@ def operands(op: Operation) -> tuple[int, ...]:
             return (function,)
         case Apply(function=function, args=args):
             return (function, *args)
+
+
+def renamed(op: Operation, of: Callable[[int], int]) -> Operation:
+    """An operation with its variables replaced."""
+    match op:
+        case Prim(name, args, attrs):
+            return Prim(name, tuple(map(of, args)), attrs)
+        case Literal():
+            return op
+        case Field(base, name):
+            return Field(of(base), name)
+        case MakeParams(fields):
+            return MakeParams(tuple(map(of, fields)))
+        case MakeTuple(items):
+            return MakeTuple(tuple(map(of, items)))
+        case Project(base, place):
+            return Project(of(base), place)
+        case Call(function, dims, prefix, args):
+            return Call(function, dims, prefix, tuple(map(of, args)))
+        case Fold(count, function, dims, prefix, stacked, acc, extras, reverse, scan, indexed):
+            stacked, acc, extras = tuple(map(of, stacked)), of(acc), tuple(map(of, extras))
+            return Fold(count, function, dims, prefix, stacked, acc, extras, reverse, scan, indexed)
+        case Closure(function, dims, prefix, captured):
+            return Closure(function, dims, prefix, tuple(map(of, captured)))
+        case Grad(value):
+            return Grad(of(value))
+        case Apply(value, args):
+            return Apply(of(value), tuple(map(of, args)))

@@ -13,7 +13,7 @@ any. A type that a primitive derives must be the declared one, names included.
 A finding is a value; `verified` raises `Broken` for the first ones, which is an error of the compiler and not of a program.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -322,9 +322,7 @@ class _Checking:
             self.typer.same_type(declared.items[0], acc, "the last accumulator")
             self.typer.same_type(declared.items[1], stacked(acc, op.count), "the stack of accumulators")
 
-    def closure(
-        self, name: str, dims: Dims, prefix: Shape | None, captured: Sequence[int], declared: Type
-    ) -> None:
+    def closure(self, name: str, dims: Dims, prefix: Shape | None, captured: Sequence[int], declared: Type) -> None:
         """A function value."""
         callee = self.callee(name, dims, prefix)
         wanted = param_types(callee, dims, prefix)
@@ -385,10 +383,5 @@ def _literal(text: str, declared: Type) -> None:
     if not isinstance(declared, Hyper) or declared.kind is HyperKind.BOOL:
         raise refused(f"a number has not the type `{declared}`")
     value = decimal_value(text)
-    if declared.kind in (HyperKind.NAT, HyperKind.INT) and value.denominator != 1:
+    if declared.kind in (HyperKind.NAT, HyperKind.INT) and value is not None and value.denominator != 1:
         raise refused(f"{text} is no `{declared}`")
-
-
-def passes(findings: Iterable[Finding]) -> tuple[str, ...]:
-    """The passes that findings name, each once."""
-    return tuple(dict.fromkeys(finding.after for finding in findings))

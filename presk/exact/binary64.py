@@ -8,7 +8,7 @@ error stays below the bound, which is taken 2²⁰ times larger than the analysi
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import gmpy2
 import numpy as np
@@ -167,9 +167,7 @@ def _cos_pair(x: Doubles) -> Pair:
     return _sum(big_c, _sum(_product(big_c, c), _product(big_s, s)))
 
 
-def _rounded(
-    x: Doubles, pair: Callable[[Doubles], Pair], exact: Callable[[object], object], open_below: float
-) -> Doubles:
+def _rounded(x: Doubles, pair: Callable[[Doubles], Pair], exact: Callable[[Any], Any], open_below: float) -> Doubles:
     """The values rounded; those of size below `open_below`, and those that are not decided, by MPFR."""
     result = np.empty_like(x)
     for start in range(0, len(x), _BLOCK):

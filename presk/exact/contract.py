@@ -163,7 +163,9 @@ def _by_digits(
             part = np.arange(count * rows * inner).reshape(count, rows, inner)[first:last, top:bottom].ravel()
             lows = low_left[first:last, top:bottom]
             shift = _shift(one, part, np.repeat(lows[:, :, np.newaxis], inner, axis=2))
-            sign = np.where(np.repeat(wild_rows[first:last, top:bottom, np.newaxis], inner, axis=2).ravel(), 0, one.sign[part])
+            sign = np.where(
+                np.repeat(wild_rows[first:last, top:bottom, np.newaxis], inner, axis=2).ravel(), 0, one.sign[part]
+            )
             digits = _digits(one.limbs[:, part], sign.astype(np.int8), shift, plan.width, plan.left)
             left = digits.reshape(plan.left, last - first, bottom - top, inner).transpose(1, 2, 0, 3)
             sums = _multiply(left, right, plan)
@@ -280,8 +282,7 @@ def dot(left: list[Scalar], right: list[Scalar], bits: int | None) -> Scalar:
     terms = list(map(gmpy2.context(precision=precision).mul, left, right))
     if bits is None:
         return exact_sum(terms)
-    with gmpy2.context(precision=bits):
-        return gmpy2.fsum(terms)
+    return gmpy2.context(precision=bits).fsum(terms)
 
 
 def exact_sum(terms: list[Scalar]) -> Scalar:
@@ -294,5 +295,4 @@ def exact_sum(terms: list[Scalar]) -> Scalar:
     precision = top - low + len(nonzero).bit_length()
     if precision > _MOST_BITS:
         raise OverflowError("an exact sum is too long")
-    with gmpy2.context(precision=max(2, precision)):
-        return gmpy2.fsum(nonzero)
+    return gmpy2.context(precision=max(2, precision)).fsum(nonzero)

@@ -141,11 +141,11 @@ class Reals:
 
     def maximum(self, x: Objects, y: Objects) -> Objects:
         """The larger, y at a tie."""
-        return self._select(lambda a, b: a if a > b else b, x, y)
+        return self._select(lambda a, b: max(b, a), x, y)
 
     def minimum(self, x: Objects, y: Objects) -> Objects:
         """The smaller, y at a tie."""
-        return self._select(lambda a, b: a if a < b else b, x, y)
+        return self._select(lambda a, b: min(b, a), x, y)
 
     def _select(self, choose: Callable[[Scalar, Scalar], Scalar], x: Objects, y: Objects) -> Objects:
         shape = np.broadcast_shapes(x.shape, y.shape)
@@ -210,8 +210,7 @@ class Reals:
 
     def total(self, groups: Sequence[Sequence[Scalar]]) -> list[Scalar]:
         """Exact sums, rounded."""
-        with self.active():
-            return list(map(gmpy2.fsum, groups))
+        return list(map(self._context.fsum, groups))
 
     def means(self, rows: Objects) -> Objects:
         """Exact sums, divided and rounded: the sum itself is not."""

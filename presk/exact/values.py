@@ -190,14 +190,14 @@ def stack_of(values: Sequence[Value], like: Value) -> Value:
     """The stack of values of one form; `like` gives the form where there is none."""
     match like:
         case Real(data):
-            parts = [item.data for item in values if isinstance(item, Real)]
-            return Real(_stacked(parts, data, object))
+            reals = [item.data for item in values if isinstance(item, Real)]
+            return Real(_stacked(reals, data, object))
         case Index(data, bound):
-            parts = [item.data for item in values if isinstance(item, Index)]
-            return Index(_stacked(parts, data, data.dtype), bound)
+            indices = [item.data for item in values if isinstance(item, Index)]
+            return Index(_stacked(indices, data, data.dtype), bound)
         case Mask(data):
-            parts = [item.data for item in values if isinstance(item, Mask)]
-            return Mask(_stacked(parts, data, np.bool_))
+            masks = [item.data for item in values if isinstance(item, Mask)]
+            return Mask(_stacked(masks, data, np.bool_))
         case Items(items):
             rows = [item.items for item in values if isinstance(item, Items)]
             return Items(tuple(stack_of([row[place] for row in rows], item) for place, item in enumerate(items)))

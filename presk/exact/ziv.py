@@ -51,7 +51,9 @@ def settled(value: Scalar, err: int, bits: int) -> Scalar | None:
 
 
 def settle(
-    approximate: Callable[[Sequence[Scalar], int], tuple[list[Scalar], list[int]]], arguments: Sequence[Scalar], bits: int
+    approximate: Callable[[Sequence[Scalar], int], tuple[list[Scalar], list[int]]],
+    arguments: Sequence[Scalar],
+    bits: int,
 ) -> list[Scalar]:
     """The values of a function of one real. `approximate(arguments, q)` evaluates with q bits or a little less.
 
@@ -175,15 +177,10 @@ def _exponentials(row: Sequence[Scalar], q: int) -> tuple[list[Scalar], Scalar, 
     return list(map(c.exp, gaps)), top, size + 1, c
 
 
-def _sum(terms: Sequence[Scalar], c: Context) -> Scalar:
-    with gmpy2.context(c):
-        return gmpy2.fsum(terms)
-
-
 def softmax(row: Sequence[Scalar], q: int) -> Evaluated:
     """e^(x − max) / Σ e^(x − max), of a row that is not empty."""
     terms, _, lost, c = _exponentials(row, q)
-    total = _sum(terms, c)
+    total = c.fsum(terms)
     return list(map(c.div, terms, repeat(total))), q - lost - 4
 
 
@@ -192,7 +189,7 @@ def cross_entropy(row: Sequence[Scalar], target: int, q: int) -> Evaluated:
     terms, top, lost, c = _exponentials(row, q)
     place = next(at for at, x in enumerate(row) if x == top)
     del terms[place]
-    return [c.add(c.sub(top, row[target]), c.log1p(_sum(terms, c)))], q - lost - 5
+    return [c.add(c.sub(top, row[target]), c.log1p(c.fsum(terms)))], q - lost - 5
 
 
 def cross_entropy_vjp(row: Sequence[Scalar], target: int, ct: Scalar, q: int) -> Evaluated:
@@ -201,8 +198,8 @@ def cross_entropy_vjp(row: Sequence[Scalar], target: int, ct: Scalar, q: int) ->
     The entries of `row` are not all equal: then the value is rational, and may be a tie.
     """
     terms, _, lost, c = _exponentials(row, q)
-    total = _sum(terms, c)
-    terms[target] = c.minus(_sum([*terms[:target], *terms[target + 1 :]], c))
+    total = c.fsum(terms)
+    terms[target] = c.minus(c.fsum([*terms[:target], *terms[target + 1 :]]))
     return list(map(c.mul, map(c.div, terms, repeat(total)), repeat(ct))), q - lost - 6
 
 
@@ -212,8 +209,8 @@ def exceeds(row: Sequence[Scalar], draw: int, unit_bits: int) -> int:
     q = 128
     while True:
         terms, _, lost, c = _exponentials(row, q)
-        limit = c.div_2exp(c.mul(_sum(terms, c), draw), unit_bits)
-        slack = c.div_2exp(_sum(terms, c), q - lost - 4 - len(row).bit_length())
+        limit = c.div_2exp(c.mul(c.fsum(terms), draw), unit_bits)
+        slack = c.div_2exp(c.fsum(terms), q - lost - 4 - len(row).bit_length())
         so_far: Scalar = ZERO
         seen: Counter[Scalar] = Counter()
         undecided = False

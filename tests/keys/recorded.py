@@ -24,7 +24,7 @@ PROGRAMS: Final = (
     "constructs/generic.psk",
     "constructs/config_full.psk",
     "constructs/constants.psk",
-    "constructs/diamond.psk",
+    "constructs/compose.psk",
 )
 
 

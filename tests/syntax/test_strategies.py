@@ -1,6 +1,7 @@
 """The strategies draw what they promise: every form, every operator, valid names."""
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
 
 from presk.syntax import tree as t
 from presk.syntax.lexer import is_name
@@ -34,31 +35,29 @@ def walk(root: object) -> list[Node]:
     return found
 
 
-THOROUGH = settings(max_examples=400, suppress_health_check=list(HealthCheck))
+SEARCH = settings(
+    max_examples=5000,
+    phases=(Phase.generate,),
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+    database=None,
+)
 
 
-def test_every_form_is_drawn() -> None:
-    seen: set[str] = set()
-
-    @THOROUGH
-    @given(programs.declarations)
-    def look(declaration: t.Declaration) -> None:
-        seen.update(type(node).__name__ for node in walk(declaration))
-
-    look()
-    assert seen == forms()
+@pytest.mark.parametrize("form", sorted(forms()))
+def test_every_form_is_drawn(form: str) -> None:
+    """A declaration with the form in it is found."""
+    find(programs.declarations, lambda tree: any(type(node).__name__ == form for node in walk(tree)), settings=SEARCH)
 
 
-def test_every_operator_is_drawn() -> None:
-    seen: set[str] = set()
+@pytest.mark.parametrize("operator", programs.OPERATORS)
+def test_every_operator_is_drawn(operator: str) -> None:
+    """An expression with the operator in it is found, below the top."""
 
-    @THOROUGH
-    @given(programs.expressions)
-    def look(expression: t.Expr) -> None:
-        seen.update(node.operator for node in walk(expression) if isinstance(node, t.Binary))
+    def has_it(tree: t.Expr) -> bool:
+        return any(isinstance(node, t.Binary) and node.operator == operator for node in walk(tree)[1:])
 
-    look()
-    assert seen == set(programs.OPERATORS)
+    find(programs.expressions, has_it, settings=SEARCH)
 
 
 @given(programs.names)

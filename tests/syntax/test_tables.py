@@ -2,7 +2,8 @@
 
 from presk.syntax import grammar_tables
 from presk.syntax.build import ACTIONS
-from presk.syntax.generate import HERE, STARTS, grammar_tables as generated
+from presk.syntax.generate import HERE, STARTS
+from presk.syntax.generate import grammar_tables as generated
 
 
 def test_the_tables_are_the_grammars() -> None:

@@ -9,7 +9,7 @@ from presk.cli.commands import programs
 from presk.cli.commands.checking import ConstOption
 from presk.cli.exits import Exit
 from presk.cli.request import Request
-from presk.elab.dump import dump_program
+from presk.elab.dump import dump_json, dump_program
 from presk.elab.parsing import PARSE_FILE
 from presk.elab.tokenizing import PLACES, TOKENS
 from presk.syntax.dump import ast_json, ast_text, tokens_json, tokens_text
@@ -43,10 +43,8 @@ def dump_command(
     overrides = programs.overrides_of(request, const or [])
     with request.engine.request():
         if stage is DumpStage.ELAB:
-            if format_ is DumpFormat.JSON:
-                raise programs.usage(request, "E9003", "`--stage elab` is shown as text only")
             found, program = programs.elaborated(request, file, overrides)
-            request.print(dump_program(program), end="")
+            request.print(dump_program(program) if format_ is DumpFormat.TEXT else dump_json(program), end="")
             text = programs.as_text(request, found)
             if text:
                 request.complain(text, end="")
