@@ -18,7 +18,7 @@ What the engine guarantees:
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -60,7 +60,8 @@ class Engine:
     folder; by default the project's own packages) are read now, and ``packages`` identifies third-party packages.
     Memory is bounded by the number of answers and by about their bytes. With ``roundtrip`` every computed value is
     replaced by its decoded encoding and must encode to the same bytes (``NotFaithful``): answers are then the same
-    objects as from the disk, which tests use.
+    objects as from the disk, which tests use. ``on_compute`` is told the stage and the subject of what is about to be
+    computed, so that whoever watches the process knows what it does.
     """
 
     def __init__(
@@ -73,10 +74,12 @@ class Engine:
         memory_entries: int = MEMORY_ENTRIES,
         memory_bytes: int = MEMORY_BYTES,
         roundtrip: bool = False,
+        on_compute: Callable[[str, str], None] | None = None,
     ) -> None:
         self.store: Final = store
         self.fingerprints: Final = Fingerprints(project, packages) if fingerprints is None else fingerprints
         self._roundtrip: Final = roundtrip
+        self._on_compute: Final = on_compute
         self._lock: Final = threading.RLock()
         self._memory: Final = Memory(memory_entries, memory_bytes)
         self._flights: Final = Flights(self._lock)
@@ -288,6 +291,8 @@ class Engine:
         scope = Scope(self, self._get, prepared, (*path, key), log) if stage.composite else None
         keyed = time.perf_counter()
         arguments = call.arguments(scope)
+        if self._on_compute is not None:
+            self._on_compute(stage.name, call.subject)
         started = time.perf_counter()
         out: T | Transient[T] = stage.run(*arguments, **call.options)
         finished = time.perf_counter()

@@ -96,27 +96,33 @@ def read_hello(payload: bytes) -> tuple[int, int, bytes]:
 
 
 def request(
-    arguments: "Sequence[str]", directory: str, terminal: bool, columns: int, environment: "Mapping[str, str]"
+    arguments: "Sequence[str]", directory: str, terminal: bool, columns: int, environment: "Mapping[str, str]", mask: int
 ) -> bytes:
-    """The payload of `RUN`: a command line, from where, and what it may know of the terminal and the environment."""
+    """The payload of `RUN`: a command line, from where, and what it may know of the terminal and the environment.
+
+    `mask` is what `umask` says: files that are made for the client have the modes that the client's would have.
+    """
     encode = encoded
     variables = [part for name, value in environment.items() for part in (encode(name), encode(value))]
-    facts = b"%d %d" % (terminal, columns)
+    facts = b"%d %d %d" % (terminal, columns, mask)
     return pack((encode(directory), facts, pack([encode(one) for one in arguments]), pack(variables)))
 
 
-def read_request(payload: bytes) -> tuple[list[str], str, bool, int, dict[str, str]]:
-    """Arguments, directory, whether output goes to a terminal, its columns, and the environment."""
+def read_request(payload: bytes) -> tuple[list[str], str, bool, int, dict[str, str], int]:
+    """Arguments, directory, whether output goes to a terminal, its columns, the environment, and the mask of modes."""
     fields = unpack(payload)
     if len(fields) != 4:
         raise Malformed("not a request")
     directory, facts, arguments, variables = fields
     numbers = facts.split(b" ")
-    if len(numbers) != 2 or not all(number.isdigit() for number in numbers):
+    if len(numbers) != 3 or not all(number.isdigit() for number in numbers):
         raise Malformed("not facts of a terminal")
     pairs = [decoded(part) for part in unpack(variables)]
+    if len(pairs) % 2:
+        raise Malformed("a variable without a value")
     environment = dict(zip(pairs[::2], pairs[1::2], strict=True))
-    return [decoded(one) for one in unpack(arguments)], decoded(directory), numbers[0] == b"1", int(numbers[1]), environment
+    terminal, columns, mask = (int(number) for number in numbers)
+    return [decoded(one) for one in unpack(arguments)], decoded(directory), terminal == 1, columns, environment, mask
 
 
 def encoded(text: str) -> bytes:

@@ -19,9 +19,8 @@ A loop of no iteration gives the cotangent it was given, and zeros.
 from collections.abc import Sequence
 
 from presk.ad import names
-from presk.ad.kinds import OPEN
 from presk.ad.provenance import Purpose
-from presk.ad.signature import Signature, signature
+from presk.ad.signature import Signature, own_prefix, signature
 from presk.ad.tape import Tape
 from presk.core.ir import Call, Fold, Function, Param, Project
 from presk.core.stacks import stacked
@@ -63,11 +62,12 @@ class FoldSweep:
         summed = [place for place, asked in enumerate(wanted) if asked and place != middle]
         first = tape.tuple([ct, *(tape.like("zeros_like", given[place]) for place in summed)])
         body = self._body(function, tape.types[first], summed, text, source)
+        finished = body.finish(body.next - 1)
         loop = Fold(
             op.count,
             body.name,
             signature(function).same_dims(),
-            OPEN,
+            own_prefix(finished),
             (*op.stacked, self.stack),
             first,
             op.extras,
@@ -77,7 +77,7 @@ class FoldSweep:
         last = tape.emit(tape.types[first], loop)
         found = [(given[middle], tape.item(last, 0))] if wanted[middle] else []
         found += [(given[place], tape.item(last, item)) for item, place in enumerate(summed, 1)]
-        return body.finish(body.next - 1), tuple(body.purposes), found
+        return finished, tuple(body.purposes), found
 
     def _body(self, function: Function, cts: Type, summed: Sequence[int], text: str, source: int) -> Tape:
         """`f.fold_bwd`; its last binding is its value."""

@@ -19,26 +19,25 @@ Where fusion groups show in the result, a residual must be computed in the group
 A value of the copy that f's computation gives in the same bits is shared; any other is computed apart, behind f's bindings.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from presk.ad import names
-from presk.ad.kinds import OPEN
 from presk.ad.provenance import Purpose, labels
-from presk.ad.signature import signature
-from presk.ad.split import Entry, Part, Split, Subject, Use, entry_type
+from presk.ad.signature import own_prefix, signature
+from presk.ad.split import Entry, Part, Subject, Use
 from presk.ad.tape import Tape
 from presk.core.fusion import partition
-from presk.core.ir import Apply, Binding, Call, Fold, Function, MakeTuple, Param, Prim, Project, operands, renamed
+from presk.core.ir import Apply, Binding, Call, Fold, Function, MakeTuple, Operation, Param, Project, operands, renamed
 from presk.core.stacks import stacked
 from presk.types.type import Tuple, Type
 
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """`f.fwd` with the bodies of its loops."""
+    """`f.fwd` behind the bodies of its loops, and the type of its residuals."""
 
     functions: tuple[Function, ...]
+    residuals: Type
     purposes: tuple[Purpose, ...]
 
 
@@ -51,7 +50,8 @@ def forward(subject: Subject, entries: frozenset[Entry], *, hold: bool) -> Forwa
         joined = building.joined(function) if hold else set()
         if not joined:
             purposes = (*(one for loop in building.loops for one in loop.purposes), *building.tape.purposes)
-            return Forward((*(loop.function for loop in building.loops), function), purposes)
+            assert isinstance(function.result, Tuple)
+            return Forward((*(loop.function for loop in building.loops), function), function.result.items[1], purposes)
         # A value of the copy has lost a reader that made it a root. It stands among the residuals, unread, to be one.
         extra |= joined
 
@@ -80,7 +80,7 @@ class _Forward:
         subject, tape = self.subject, self.tape
         for binding in subject.function.bindings:
             tape.doing(f"primal {self.label[binding.var]}", binding.var)
-            parts = {part for var, part in self.entries if var == binding.var and part is not Part.VALUE}
+            parts = self.parts(binding.var)
             shared = self.sharing is None or self.sharing.operands(binding.var)
             if parts and shared:
                 self.keeping(binding, binding.op, binding.var, parts)
@@ -91,7 +91,7 @@ class _Forward:
                 continue
             if part is Part.VALUE:
                 self.found[primal, part] = self.stored(primal)
-            elif (primal, part) not in self.found:
+            else:
                 self.copy(primal)
         more = [self.stored(primal) for primal in extra]
         tape.doing("residuals")
@@ -100,9 +100,13 @@ class _Forward:
         value = tape.coerced(subject.function.returns, subject.function.result)
         return tape.finish(tape.tuple([value, residuals]))
 
+    def parts(self, primal: int) -> set[Part]:
+        """What is kept of a binding of f beside its value."""
+        return {part for part in Part if part is not Part.VALUE and (primal, part) in self.entries}
+
     # --- callees and loops -------------------------------------------------------------------------------------------------
 
-    def keeping(self, binding: Binding, op: object, var: int | None, parts: set[Part]) -> int:
+    def keeping(self, binding: Binding, op: Operation, var: int | None, parts: set[Part]) -> int:
         """A binding of f, with the residuals of what it calls. Its value is `var`, or a new variable."""
         use = self.subject.use(binding.var)
         split = self.subject.splits.get(use.function)
@@ -119,10 +123,11 @@ class _Forward:
         self.found[binding.var, Part.CALLEE] = tape.item(pair, 1)
         return value
 
-    def args(self, op: object, use: Use) -> tuple[int, ...]:
+    def args(self, op: Operation, use: Use) -> tuple[int, ...]:
         """The arguments of a call, of an application with what the closure captured."""
         if isinstance(op, Apply):
-            return (*use.args[: len(use.args) - len(op.args)], *op.args)
+            captured = use.args[: len(use.args) - len(op.args)]
+            return (*(self.apart.get(var, var) for var in captured), *op.args)
         assert isinstance(op, Call)
         return op.args
 
@@ -141,9 +146,13 @@ class _Forward:
             carried = Tuple((binding.type, residuals))
             before = tape.prim(residuals, "zeros")
             acc = tape.emit(carried, MakeTuple((acc, before)))
-            body = self.body(op, carried, residuals)
+            body = self.body(binding.var, op, carried)
             self.loops.append(body)
-            function, dims, prefix = body.function.name, signature(self.subject.function).same_dims(), OPEN
+            function, dims, prefix = (
+                body.function.name,
+                signature(self.subject.function).same_dims(),
+                own_prefix(body.function),
+            )
         pair = Tuple((carried, stacked(carried, op.count)))
         both = tape.emit(pair, Fold(op.count, function, dims, prefix, op.stacked, acc, op.extras, scan=True))
         if residuals is None:
@@ -157,7 +166,7 @@ class _Forward:
         self.found[binding.var, Part.STACK] = tape.item(both, 1)
         return value
 
-    def body(self, op: Fold, carried: Type, residuals: Type) -> _Made:
+    def body(self, primal: int, op: Fold, carried: Type) -> _Made:
         """`f.fold_fwd`: one iteration on (accumulator, the residuals of the iteration before)."""
         subject = self.subject
         split = subject.splits[op.function]
@@ -170,14 +179,15 @@ class _Forward:
             Param(callee.params[middle].name, carried),
             *(Param(callee.params[place].name, types[place]) for place in range(middle + 1, len(types))),
         )
-        name = names.fold_fwd(subject.function.name, len(self.loops))
+        name = names.fold_fwd(subject.loop_names[primal])
         tape = Tape(name, subject.function.dims, params, len(params), subject.function.name)
         tape.doing("the accumulator, without the residuals of the iteration before")
         acc = tape.item(middle, 0)
         tape.doing("one iteration, with its residuals")
         args = (*range(middle), acc, *range(middle + 1, len(params)))
-        next_ = tape.emit(carried, Call(names.fwd(op.function), op.dims, op.prefix, args))
-        return _Made(tape.finish(next_), tuple(tape.purposes))
+        pair = Tuple((callee.result_type(op.dims, op.prefix), carried.items[1]))
+        next_ = tape.emit(pair, Call(names.fwd(op.function), op.dims, op.prefix, args))
+        return _Made(tape.finish(tape.coerced(next_, carried)), tuple(tape.purposes))
 
     # --- apart ---------------------------------------------------------------------------------------------------------------
 
@@ -210,8 +220,8 @@ class _Forward:
         binding = self.subject.own[primal]
         self.tape.doing(f"primal {self.label[primal]}, as the sweep reads it", primal)
         op = renamed(binding.op, lambda var: self.apart.get(var, var))
-        parts = {part for var, part in self.entries if var == primal and part is not Part.VALUE}
-        if parts and not any(entry in self.found for entry in ((primal, part) for part in parts)):
+        parts = self.parts(primal)
+        if parts and not any((primal, part) in self.found for part in parts):
             self.apart[primal] = self.keeping(binding, op, None, parts)
         else:
             self.apart[primal] = self.tape.emit(binding.type, op)
@@ -253,11 +263,3 @@ class _Sharing:
         if var < self.subject.count:
             return False
         return not self.seen[var] or var in self.inside_own
-
-
-def splits_whole(subject: Subject, entries: frozenset[Entry], zeros: Mapping[Type, bool]) -> bool:
-    """Whether every loop that keeps its callee's residuals has a value for those before its first iteration."""
-    return all(zeros[entry_type(subject, entry)] for entry in entries if entry[1] is Part.LAST)
-
-
-__all__ = ["Forward", "Prim", "Split", "forward"]

@@ -1,7 +1,7 @@
 """Which types carry real numbers, and small facts about types that the rules share."""
 
 from presk.prims.attrs import Align, Attrs
-from presk.types.type import PREFIX, Function, Hyper, Params, Real, Shape, Stack, Tuple, Type
+from presk.types.type import Function, Hyper, Params, Real, Shape, Stack, Tuple, Type
 
 
 def carries(type_: Type) -> bool:
@@ -85,7 +85,3 @@ def pair(left: Align, right: Align) -> Attrs:
 def same(type_: Type) -> Attrs:
     """The attributes of an elementwise operation of two values of one type: none where it is structural."""
     return pair(whole(type_.shape), whole(type_.shape)) if isinstance(type_, Real) else ()
-
-
-OPEN = Shape((), PREFIX)
-"""What `...` stands for in a call from a function to one that shares its dimensions and its prefix."""

@@ -40,9 +40,10 @@ def fold_bwd(function: str, number: int) -> str:
     return f"{function}.fold_bwd{number or ''}"
 
 
-def fold_fwd(function: str, number: int) -> str:
-    """The body of the forward loop that keeps residuals."""
-    return f"{function}.fold_fwd{number or ''}"
+def fold_fwd(backward: str) -> str:
+    """The body of the forward loop that keeps residuals, by that of the backward loop."""
+    front, _, number = backward.rpartition(".fold_bwd")
+    return f"{front}.fold_fwd{number}"
 
 
 def is_lambda(function: str) -> bool:

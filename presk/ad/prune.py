@@ -20,8 +20,11 @@ fusion groups need stays as well (`hold`).
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from presk.ad.hold import held, replaced
 from presk.ad.liveness import Body, Items, Live, Neighbours
+from presk.core.calls import is_open
 from presk.core.ir import Binding, Call, Closure, Fold, Function, MakeTuple, Operation, Param, Program, Project
 from presk.types.type import Tuple, Type
 
@@ -122,6 +125,7 @@ class _Pruning:
         items = {name: plan.items for name, plan in plans.items()}
         for name, plan in plans.items():
             result[name] = _Rewriting(self, plan, items).function(self.functions[name])
+        result = _open_where_it_is(self.functions, result)
         reached = _reached(result, [name for name in result if name not in self.generated or name in self.outside])
         return Program(tuple(result[one.name] for one in self.program.functions if one.name in reached))
 
@@ -172,6 +176,22 @@ class _Rewriting:
         if isinstance(new, Project) and new.base in self.kept:
             new = Project(new.base, self.kept[new.base].index(new.place))
         return Binding(binding.var, binding.name, type_, new)
+
+
+def _open_where_it_is(before: dict[str, Function], after: dict[str, Function]) -> dict[str, Function]:
+    """Takes the value of `...` from calls of functions that mention it no more, since what mentioned it is gone."""
+    closed = {name for name, one in after.items() if one != before[name] and is_open(before[name]) and not is_open(one)}
+    return {name: _closing(function, closed) for name, function in after.items()} if closed else after
+
+
+def _closing(function: Function, closed: set[str]) -> Function:
+    bindings = tuple(
+        msgspec.structs.replace(one, op=msgspec.structs.replace(one.op, prefix=None))
+        if isinstance(one.op, Call | Fold | Closure) and one.op.function in closed
+        else one
+        for one in function.bindings
+    )
+    return msgspec.structs.replace(function, bindings=bindings)
 
 
 def _trimmed(type_: Type, kept: Iterable[int]) -> Type:

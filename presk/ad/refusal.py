@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from presk.ad import names
+from presk.ad.closures import lambda_of, made_by
 from presk.core.ir import Apply, Closure, Function, Grad, Origin
 from presk.diagnostics.value import Diagnostic, Label, Place
 from presk.syntax.tree import NOWHERE
@@ -50,22 +50,17 @@ def not_a_lambda(function: str, var: int, *, applied: bool, declared: str | None
 
 def refusals(function: Function) -> tuple[Refusal, ...]:
     """Why a function cannot be differentiated, as far as its own body says."""
-    made = {binding.var: binding.op for binding in function.bindings}
+    ops = {binding.var: binding.op for binding in function.bindings}
     found = []
-    for var, op in made.items():
+    for var, op in ops.items():
         if isinstance(op, Grad):
             found.append(second_order(function.name, var))
-        elif isinstance(op, Apply):
-            value = made.get(op.function)
-            if not isinstance(value, Grad) and not lambda_of_body(value):
-                declared = value.function if isinstance(value, Closure) else None
+        elif isinstance(op, Apply) and lambda_of(ops, op.function) is None:
+            made = made_by(ops, op.function)
+            if not isinstance(made, Grad):
+                declared = made.function if isinstance(made, Closure) else None
                 found.append(not_a_lambda(function.name, var, applied=True, declared=declared))
     return tuple(found)
-
-
-def lambda_of_body(made: object) -> bool:
-    """Whether a value was made by a lambda, given the operation that made it."""
-    return isinstance(made, Closure) and names.is_lambda(made.function)
 
 
 def diagnostic(refusal: Refusal, origins: Origins, asked: tuple[str, int] | None = None) -> Diagnostic:

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from presk.ad.kinds import carries
+from presk.core.calls import has_prefix, same_dims
 from presk.core.ir import Dims, Function, Param
-from presk.types.dim import symbol
-from presk.types.type import Shape, Type, instantiate
+from presk.types.type import PREFIX, Shape, Type, instantiate
 
 
 class Signature(msgspec.Struct, frozen=True, array_like=True):
@@ -27,9 +27,19 @@ class Signature(msgspec.Struct, frozen=True, array_like=True):
         values = dict(dims)
         return tuple(instantiate(param.type, values, prefix) for param in self.params)
 
+    def result_type(self, dims: Dims, prefix: Shape | None) -> Type:
+        """The type of the result at a call."""
+        return instantiate(self.result, dict(dims), prefix)
+
     def same_dims(self) -> Dims:
         """The function's dimensions, handed on to one that shares them."""
-        return tuple((name, symbol(name)) for name in self.dims)
+        return same_dims(self.dims)
+
+
+def own_prefix(function: Function | Signature) -> Shape | None:
+    """What a function that mentions `...` gets for it from one that has the same; None for one that does not."""
+    mentioned = any(has_prefix(param.type) for param in function.params) or has_prefix(function.result)
+    return Shape((), PREFIX) if mentioned else None
 
 
 Signatures = Mapping[str, Signature]

@@ -17,10 +17,11 @@ import msgspec
 
 from presk.ad import names
 from presk.ad.again import made_again, taken_apart
+from presk.ad.closures import lambda_of
 from presk.ad.rules.table import SHAPE_ONLY
-from presk.ad.signature import Signature, signature
+from presk.ad.signature import Signature
 from presk.core.fusion import partition
-from presk.core.ir import Apply, Binding, Call, Closure, Dims, Fold, Function, Prim, Project, operands
+from presk.core.ir import Apply, Binding, Call, Dims, Fold, Function, Prim, Project, operands
 from presk.core.stacks import stacked
 from presk.types.type import Shape, Tuple, Type, instantiate
 
@@ -43,11 +44,16 @@ Entry = tuple[int, Part]
 
 class Split(msgspec.Struct, frozen=True, array_like=True):
     """A `.vjp` in two: `reads` are the parameters that `.bwd` takes, `residuals` the type of what `.fwd` gives beside its value
-    (None: nothing, and there is no `.fwd`)."""
+    (None: nothing, and there is no `.fwd`); `open` says whether `.bwd` mentions `...`."""
 
     primal: Signature
     reads: tuple[int, ...]
     residuals: Type | None
+    open: bool = False
+
+    def prefix(self, given: Shape | None) -> Shape | None:
+        """What `.bwd` gets for `...` where f gets `given`."""
+        return given if self.open else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +101,15 @@ class Subject:
         self.sources = sources
         self.count = len(function.params)
         self.own = {binding.var: binding for binding in function.bindings}
+        self.ops = {binding.var: binding.op for binding in function.bindings}
         self.forward = {binding.var: binding for binding in vjp.bindings if binding.var < sweep}
         self.backward = tuple(binding for binding in vjp.bindings if binding.var >= sweep)
+        # The bodies of the backward loops, by the folds of f.
+        self.loop_names = {
+            sources[vjp.name, binding.var]: binding.op.function
+            for binding in self.backward
+            if isinstance(binding.op, Fold)
+        }
         self.types: dict[int, Type] = {place: param.type for place, param in enumerate(vjp.params)}
         self.types.update((binding.var, binding.type) for binding in vjp.bindings)
         self.stacks = {
@@ -124,8 +137,8 @@ class Subject:
             case Fold(_, function, dims, prefix, stacked_, acc, extras):
                 return Use(function, dims, prefix, (*stacked_, acc, *extras))
             case Apply(value, args):
-                closure = self.own[value].op
-                assert isinstance(closure, Closure)
+                closure = lambda_of(self.ops, value)
+                assert closure is not None
                 return Use(closure.function, closure.dims, closure.prefix, (*closure.captured, *args))
             case op:
                 raise AssertionError(op)
@@ -286,9 +299,3 @@ def entry_type(subject: Subject, entry: Entry) -> Type:
         return residuals
     assert isinstance(binding.op, Fold)
     return stacked(binding.type if residuals is None else Tuple((binding.type, residuals)), binding.op.count)
-
-
-def split_signature(subject: Subject, needs: Needs) -> Split:
-    """What callers see of a split."""
-    types = tuple(entry_type(subject, entry) for entry in sorted(needs.entries))
-    return Split(signature(subject.function), tuple(sorted(needs.params)), Tuple(types) if types else None)

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import msgspec
 
 from presk.ad import names
+from presk.ad.closures import lambda_of
 from presk.ad.folds import FoldSweep
 from presk.ad.kinds import carries
 from presk.ad.provenance import Purpose, labels, word
@@ -84,7 +85,7 @@ class _Sweep:
         self.refused: list[Refusal] = list(refusals(function))
         self.functions: list[Function] = []
         self.purposes: list[Purpose] = []
-        self.closures: dict[int, Closure] = {}
+        self.ops = {binding.var: binding.op for binding in function.bindings}
         self.folds: dict[int, FoldSweep] = {}
         self.active = _active(function)
         self.cts: dict[int, int] = {}
@@ -141,8 +142,6 @@ class _Sweep:
         tape, var = self.tape, self.at(binding.var)
         tape.doing(f"primal {self.label[binding.var]}, kept", binding.var)
         op = renamed(binding.op, self.at)
-        if isinstance(binding.op, Closure):
-            self.closures[binding.var] = binding.op
         if isinstance(op, Fold) and binding.var in reached:
             self.folds[binding.var] = FoldSweep(tape, self.signatures[op.function], op, len(self.folds))
             self.folds[binding.var].scan(var, binding.name, binding.type)
@@ -183,7 +182,8 @@ class _Sweep:
                 return self.call(function, dims, prefix, args, operands(binding.op), ct)
             case Apply():
                 assert isinstance(binding.op, Apply)
-                closure = self.closures[binding.op.function]
+                closure = lambda_of(self.ops, binding.op.function)
+                assert closure is not None  # `refusals` has said so otherwise
                 primal = (*closure.captured, *binding.op.args)
                 args = tuple(map(self.at, primal))
                 return self.call(closure.function, closure.dims, closure.prefix, args, primal, ct)
@@ -246,12 +246,13 @@ def _active(function: Function) -> frozenset[int]:
 def _reached(function: Function, active: frozenset[int]) -> frozenset[int]:
     """The variables whose value may have a cotangent: read, through active variables, by the result."""
     reached = {function.returns} & active
-    made = {binding.var: binding.op for binding in function.bindings}
+    ops = {binding.var: binding.op for binding in function.bindings}
     for binding in reversed(function.bindings):
         if binding.var not in reached:
             continue
         read = operands(binding.op)
         if isinstance(binding.op, Apply):
-            read = (*read, *operands(made[binding.op.function]))
+            closure = lambda_of(ops, binding.op.function)
+            read = (*read, *(() if closure is None else closure.captured))
         reached |= {var for var in read if var in active}
     return frozenset(reached)

@@ -7,16 +7,16 @@ The parts (`gradients` and `vjp_of` of one function, `grad_of` and `value_vjp_of
 are given and nothing else, so each can be cached by itself; `differentiate` puts them together.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from presk.ad import names
-from presk.ad.kinds import OPEN
+from presk.ad.closures import lambda_of, made_by
 from presk.ad.provenance import Purpose
-from presk.ad.refusal import Origins, Refusal, diagnostic, lambda_of_body, not_a_lambda
-from presk.ad.signature import Signature, Signatures, signatures
+from presk.ad.refusal import Origins, Refusal, diagnostic, not_a_lambda
+from presk.ad.signature import Signature, Signatures, own_prefix, signatures
 from presk.ad.sweep import Derived, vjp_of
 from presk.ad.tape import Tape
 from presk.core.ir import Binding, Call, Closure, Function, Grad, Program
@@ -34,7 +34,7 @@ class Gradients(msgspec.Struct, frozen=True, array_like=True):
 
 def gradients(function: Function) -> Gradients:
     """Replaces the `grad`s of a function's body by closures of `.grad` functions; E6002 for one of no lambda of the body."""
-    made = {binding.var: binding.op for binding in function.bindings}
+    ops = {binding.var: binding.op for binding in function.bindings}
     bindings: list[Binding] = []
     asked: list[tuple[str, int]] = []
     refused: list[Refusal] = []
@@ -42,12 +42,12 @@ def gradients(function: Function) -> Gradients:
         if not isinstance(binding.op, Grad):
             bindings.append(binding)
             continue
-        value = made.get(binding.op.function)
-        if not lambda_of_body(value):
-            declared = value.function if isinstance(value, Closure) else None
+        value = lambda_of(ops, binding.op.function)
+        if value is None:
+            made = made_by(ops, binding.op.function)
+            declared = made.function if isinstance(made, Closure) else None
             refused.append(not_a_lambda(function.name, binding.var, applied=False, declared=declared))
             continue
-        assert isinstance(value, Closure)
         asked.append((value.function, binding.var))
         gradient = Closure(names.grad(value.function), value.dims, value.prefix, value.captured)
         bindings.append(Binding(binding.var, binding.name, binding.type, gradient))
@@ -62,7 +62,7 @@ def _call_vjp(tape: Tape, function: Signature) -> int:
     one = tape.prim(Real(SCALAR), "ones")
     types = Tuple(tuple(function.params[place].type for place in function.adjoints()))
     args = (*range(len(function.params)), one)
-    return tape.emit(types, Call(names.vjp(function.name), function.same_dims(), OPEN, args))
+    return tape.emit(types, Call(names.vjp(function.name), function.same_dims(), own_prefix(function), args))
 
 
 class Generated(NamedTuple):
@@ -86,7 +86,9 @@ def value_vjp_of(function: Signature) -> Generated:
     count = len(function.params)
     tape = Tape(names.value_vjp(function.name), function.dims, function.params, count, function.name)
     tape.doing("value")
-    value = tape.emit(function.result, Call(function.name, function.same_dims(), OPEN, tuple(range(count))))
+    value = tape.emit(
+        function.result, Call(function.name, function.same_dims(), own_prefix(function), tuple(range(count)))
+    )
     tape.doing("adjoints of the parameters")
     adjoints = _call_vjp(tape, function)
     items = [value, *(tape.item(adjoints, place) for place in range(len(function.adjoints())))]
@@ -108,7 +110,13 @@ class Differentiated(msgspec.Struct, frozen=True, array_like=True):
     diagnostics: tuple[Diagnostic, ...]
 
 
-def differentiate(program: Program, origins: Origins | None = None, objectives: Iterable[str] = ()) -> Differentiated:
+Derive = Callable[[Function, Signatures], Derived]
+"""How one function is derived: `vjp_of`, or a look at a store before that."""
+
+
+def differentiate(
+    program: Program, origins: Origins | None = None, objectives: Iterable[str] = (), derive: Derive = vjp_of
+) -> Differentiated:
     """Differentiates what the program's `grad`s ask for, and the objectives, functions that give ℝ[], for training.
 
     A generated function stands behind the one that it is made from. E6001, E6002.
@@ -128,7 +136,7 @@ def differentiate(program: Program, origins: Origins | None = None, objectives: 
         for name, var in done.asked:
             grads.setdefault(name)
             asked.setdefault(name, (function.name, var))
-    derived = _derive(functions, known, asked, refused)
+    derived = _derive(functions, known, asked, refused, derive)
     if refused:
         given = origins if origins is not None else {}
         diagnostics = tuple(diagnostic(one, given, binding) for one, binding in refused)
@@ -155,6 +163,7 @@ def _derive(
     known: Signatures,
     asked: dict[str, tuple[str, int] | None],
     refused: list[tuple[Refusal, tuple[str, int] | None]],
+    derive: Derive,
 ) -> dict[str, Derived]:
     """The derivatives of the functions that are asked for and of those that these need."""
     derived: dict[str, Derived] = {}
@@ -163,7 +172,7 @@ def _derive(
         name = pending.pop()
         if name in derived:
             continue
-        derived[name] = vjp_of(functions[name], known)
+        derived[name] = derive(functions[name], known)
         refused += ((one, asked[name]) for one in derived[name].refusals)
         for needed in reversed(derived[name].needs):
             asked.setdefault(needed, asked[name])

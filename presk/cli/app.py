@@ -3,45 +3,42 @@
 `run` executes one command line. It reads nothing of the process it runs in: see `presk.cli.request`.
 """
 
-import contextlib
-import io
-import os
-import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 import typer
 
 from presk.cache.engine import Engine
+from presk.cache.files import default_folder
 from presk.cache.maintain import open_store
+from presk.cache.store import Store
+from presk.cli import execute
 from presk.cli.commands import caching, checking, dumping, explaining, formatting
 from presk.cli.exits import Exit
+from presk.cli.faults import FaultyFiles, faults_of
 from presk.cli.request import Request, Terminal
-
-RECURSION_LIMIT: Final = 20_000
-"""Passes recurse over trees whose depth the parser bounds; CPython's default of 1,000 frames is less than that needs."""
+from presk.cli.tool import add_tool_commands, empty_application
+from presk.elab.files import FolderReader
 
 
 def application() -> typer.Typer:
     """The Typer application. Its context object is the `Request`."""
-    app = typer.Typer(
-        name="presk",
-        help="The Presk compiler: checks, runs and explains programs for neural networks.",
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"terminal_width": 100, "max_content_width": 100},
-    )
+    app = empty_application(add_completion=True)
     app.command("check")(checking.check_command)
     app.command("dump")(dumping.dump_command)
     app.command("fmt")(formatting.fmt_command)
     app.command("explain")(explaining.explain_command)
     app.command("why")(caching.why_command)
     app.add_typer(caching.cache_application(), name="cache")
+    add_tool_commands(app)
     return app
+
+
+def command() -> execute.Command:
+    """The application as one callable. It takes eight milliseconds to make and may be used again and again."""
+    made: execute.Command = typer.main.get_command(application())
+    return made
 
 
 def store_engine(request: Request) -> Engine:
@@ -50,8 +47,11 @@ def store_engine(request: Request) -> Engine:
     def warn(text: str) -> None:
         request.complain(f"presk: warning: {text}")
 
-    store = open_store(request.env, request.cwd, warn)
-    return Engine(store)
+    faults = faults_of(request.env)
+    folder = default_folder(request.env, request.cwd) if faults else None
+    if folder is not None:
+        return Engine(Store(folder, on_warning=warn, files=FaultyFiles(faults)))
+    return Engine(open_store(request.env, request.cwd, warn))
 
 
 def run(
@@ -63,55 +63,18 @@ def run(
     stderr: BinaryIO,
     terminal: Terminal | None = None,
     make_engine: Callable[[Request], Engine] = store_engine,
+    make_reader: Callable[[Path], FolderReader] = FolderReader,
+    made: execute.Command | None = None,
 ) -> int:
-    """Executes a command line and gives its exit code: 0, 1, 2, 3, 4, 70 or 130 (see `docs/command-line.md`)."""
-    request = Request(cwd, env, stdout, stderr, make_engine, terminal or Terminal())
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, RECURSION_LIMIT))
+    """Executes a command line and gives its exit code: 0, 1, 2, 3, 4, 70 or 130 (see `docs/command-line.md`).
+
+    `make_reader` gives the reader of a program by its main file. `made` is the application where the caller keeps it.
+    """
+    request = Request(cwd, env, stdout, stderr, make_engine, terminal or Terminal(), make_reader)
     try:
-        return _run(list(argv), request)
-    except KeyboardInterrupt:
-        return Exit.CANCELLED
-    except BrokenPipeError:
-        return Exit.DONE
-    except Exception as error:  # noqa: BLE001  # the last resort: whatever it is, the user sees E9001 and not a traceback
-        _internal(request, error)
-        return Exit.INTERNAL
-    finally:
-        with contextlib.suppress(BrokenPipeError):
-            request.finish(close=make_engine is store_engine)
-            stdout.flush()
-            stderr.flush()
-        sys.setrecursionlimit(limit)
-
-
-def _run(argv: list[str], request: Request) -> int:
-    """Help and errors of the command line are text that Typer prints; it is caught here and sent where it belongs."""
-    out, err = io.StringIO(), io.StringIO()
-    code: int = Exit.DONE
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            application()(argv, prog_name="presk", obj=request)
-        except SystemExit as left:
-            code = left.code if isinstance(left.code, int) else Exit.DONE
-    if out.getvalue():
-        request.print(out.getvalue(), end="")
-    if err.getvalue():
-        request.complain(err.getvalue(), end="")
-    return code
-
-
-def _internal(request: Request, error: Exception) -> None:
-    """An internal error (E9001): one line, and the details in a file, so that it can be reported."""
-    request.complain(f"error[E9001]: internal error: {type(error).__name__}: {error}")
-    details = "".join(traceback.format_exception(error))
-    folder = request.env.get("PRESK_HOME") or request.env.get("XDG_STATE_HOME") or request.env.get("HOME")
-    if folder:
-        path = os.path.join(folder, ".presk-crash.txt" if folder == request.env.get("HOME") else "presk-crash.txt")
-        try:
-            Path(path).write_text(details, encoding="utf-8")
-        except OSError:
-            path = ""
-        if path:
-            request.complain(f"  = note: details are in {path}")
-    request.complain("  = help: this is a fault of Presk, not of the program; please report it with the program")
+        faults_of(env)
+    except ValueError as error:
+        request.complain(f"error[E9003]: PRESK_FAULT: {error}")
+        stderr.flush()
+        return Exit.USAGE
+    return execute.execute(made or command(), argv, request)

@@ -8,9 +8,11 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from presk.cache.engine import Engine
+if TYPE_CHECKING:  # commands on the daemon need no engine, and nothing of what it imports
+    from presk.cache.engine import Engine
+    from presk.elab.files import FolderReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,29 +25,37 @@ class Terminal:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Directory, environment, terminal, the two output streams, and how to get the engine (made at its first use)."""
+    """Directory, environment, terminal, the two output streams, and how to get the engine (made at its first use).
+
+    `make_reader` gives the reader of a program by its main file.
+    """
 
     cwd: Path
     env: Mapping[str, str]
     stdout: BinaryIO
     stderr: BinaryIO
-    make_engine: Callable[["Request"], Engine]
+    make_engine: "Callable[[Request], Engine]"
     terminal: Terminal = Terminal()
-    _engines: list[Engine] = field(default_factory=list)
+    make_reader: "Callable[[Path], FolderReader] | None" = None
+    _engines: "list[Engine]" = field(default_factory=list)
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> "Engine":
         """The engine that answers this request."""
         if not self._engines:
             self._engines.append(self.make_engine(self))
         return self._engines[0]
 
-    def finish(self, *, close: bool) -> None:
-        """Writes out what the engine still holds back; `close` also ends the use of its store, if nobody else goes on with it."""
+    def reader(self, main: Path) -> "FolderReader":
+        """The reader of the program whose main file this is."""
+        if self.make_reader is None:
+            raise TypeError("a request without programs was asked for one")
+        return self.make_reader(main)
+
+    def finish(self) -> None:
+        """Writes out what the engine still holds back."""
         for engine in self._engines:
             engine.flush()
-            if close and engine.store is not None:
-                engine.store.close()
 
     def print(self, text: str, end: str = "\n") -> None:
         """Writes text to standard output."""

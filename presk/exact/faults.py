@@ -17,8 +17,8 @@ COMMAND: Final = "E9003"
 class Fault(Exception):
     """An error of the run.
 
-    `index` is the element at which it happened, by its place along each axis of the operation's value (or operand, `axes` their
-    names), None where it concerns the whole. Whoever evaluates the operation says where in the program that is.
+    `index` is the element at which it happened, by its place along each axis of the operation's value, or along axes of the names
+    `axes`; None where it concerns the whole. Whoever evaluates the operation says where in the program that is.
     """
 
     def __init__(
@@ -34,5 +34,6 @@ class Fault(Exception):
         self.code = code
         self.message = message
         self.index = index
+        self.axes: tuple[str | None, ...] | None = None
         self.notes = notes
         self.mend = mend

@@ -261,5 +261,5 @@ def _replaced(data: Array, part: Array, place: int) -> Array:
     if uniform(data) and uniform(part) and part.flat[0] is data.flat[0]:
         return data
     result = np.array(data)
-    result[place] = part
+    result[place, ...] = part
     return result

@@ -11,7 +11,7 @@ from typing import Final
 
 from presk.prims import core_rules as rules
 from presk.prims import elementwise, movement, random, reductions, tables
-from presk.prims.core_rules import CoreRule, from_surface, with_attributes
+from presk.prims.core_rules import CoreRule, declared_names, from_surface, with_attributes
 from presk.prims.regularity import Class, Regularity, each, every, injection
 from presk.prims.spelling import (
     PLAIN,
@@ -39,7 +39,7 @@ class CoreRow:
     """One primitive.
 
     `fewest` and `most` count its operands. `draws` says that its value is drawn from a key. `substitute` is what to do where its
-    discontinuity forbids a gradient (E3001).
+    discontinuity forbids a gradient (E3001), `written` what a program calls it, if that is another name.
     """
 
     name: str
@@ -50,6 +50,7 @@ class CoreRow:
     regularity: Regularity = _SMOOTH
     draws: bool = False
     substitute: str | None = None
+    written: str | None = None
 
 
 def _rows(names: Iterable[str], count: int, typing: CoreRule, spelling: Spelling = PLAIN) -> tuple[CoreRow, ...]:
@@ -183,8 +184,8 @@ CORE: Final = _table(
             Spelling((NamePiece("axis"), LengthPiece("outer"), LengthPiece("inner", comma=True))),
         ),
         CoreRow("reshape_like", 2, 2, rules.reshape_like),
-        CoreRow("split_heads", 1, 1, from_surface(movement.split_heads, ("x",), _HEADS), _SIZES),
-        CoreRow("merge_heads", 1, 1, from_surface(movement.merge_heads, ("x",), _HEADS), _SIZES),
+        CoreRow("split_heads", 1, 1, declared_names(from_surface(movement.split_heads, ("x",), _HEADS)), _SIZES),
+        CoreRow("merge_heads", 1, 1, declared_names(from_surface(movement.merge_heads, ("x",), _HEADS)), _SIZES),
         CoreRow(
             "concat",
             2,
@@ -212,6 +213,7 @@ CORE: Final = _table(
             regularity=each(Class.DISC, Class.DISC, Class.SMOOTH),
             draws=True,
             substitute="differentiate in the tensor, not in the rate or the key",
+            written="dropout",
         ),
         CoreRow(
             "split_key",

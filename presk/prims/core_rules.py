@@ -128,6 +128,17 @@ def with_attributes(rule: CoreRule, axes: int = 0, lengths: int = 0) -> CoreRule
     return core
 
 
+def declared_names(rule: CoreRule) -> CoreRule:
+    """The rule, for a primitive that is also the adjoint of another one: the value has the names of what that one read."""
+
+    def core(use: Use, typer: CoreTyper) -> Typed:
+        typed = rule(use, typer)
+        typer.same_type(typed.type, use.result, f"the value of `{use.name}`")
+        return Typed(use.result, typed.attrs)
+
+    return core
+
+
 # --- elementwise --------------------------------------------------------------------------------------------------------
 
 

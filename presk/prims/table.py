@@ -11,11 +11,13 @@ from presk.prims.surface import Form, Rule
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """One row: all that the compiler knows about one builtin. `form` is how a program calls it and `typing` its rule."""
+    """One row: all that the compiler knows about one builtin. `form` is how a program calls it and `typing` its rule; `draws`
+    says that it draws from a key: a use of it is a use of Rand."""
 
     name: str
     form: Form
     typing: Rule
+    draws: bool = False
 
 
 def _table(rows: Iterable[Primitive]) -> Mapping[str, Primitive]:
@@ -44,7 +46,7 @@ BUILTINS: Final = _table(
         Primitive("softmax", Form(("x",), axes=1, keywords=("where",)), reductions.softmax),
         Primitive("cross_entropy", Form(("logits", "y")), reductions.cross_entropy),
         Primitive("argmax", _X, reductions.argmax),
-        Primitive("sample", Form(("key", "logits")), reductions.sample),
+        Primitive("sample", Form(("key", "logits")), reductions.sample, draws=True),
         Primitive("embed", Form(("w", "t")), tables.embed),
         Primitive("one_hot", Form(("t",)), tables.one_hot),
         Primitive("positions", Form(named_axes=1), tables.positions),
@@ -55,8 +57,8 @@ BUILTINS: Final = _table(
         Primitive("merge_heads", _HEADS, movement.merge_heads),
         Primitive("concat", Form(("x", "y"), axes=1), movement.concat),
         Primitive("matmul", Form(("x", "w")), movement.dot),
-        Primitive("dropout", Form(("rate", "key", "x")), random.dropout),
-        Primitive("split_key", Form(("key",)), random.split_key),
+        Primitive("dropout", Form(("rate", "key", "x")), random.dropout, draws=True),
+        Primitive("split_key", Form(("key",)), random.split_key, draws=True),
     )
 )
 """The builtins of the language by name. `grad` is a form of its own, since its argument is a function."""

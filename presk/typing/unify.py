@@ -91,20 +91,34 @@ class Substitution:
     # --- resolution -------------------------------------------------------------------------------------------------
 
     def dim(self, value: Dim) -> Dim:
-        """The form with solved unknowns replaced."""
-        while any(name in self._dims for name, _ in value.terms):
-            value = value.substitute(self._dims)
-        return value
+        """The form with solved unknowns replaced; the same object where there is none."""
+        dims = self._dims
+        while True:
+            for name, _ in value.terms:
+                if name in dims:
+                    break
+            else:
+                return value
+            value = value.substitute(dims)
 
     def shape(self, value: Shape) -> Shape:
-        """The shape with solved lengths and prefix replaced."""
-        axes = tuple(Axis(self.dim(axis.length), axis.name) for axis in value.axes)
+        """The shape with solved lengths and prefix replaced; the same object where nothing was solved."""
+        axes = self._axes(value.axes)
         prefix = value.prefix
         while prefix is not None and prefix in self._prefixes:
             front = self._prefixes[prefix]
-            axes = tuple(Axis(self.dim(axis.length), axis.name) for axis in front.axes) + axes
+            axes = self._axes(front.axes) + axes
             prefix = front.prefix
-        return Shape(axes, prefix)
+        return value if axes is value.axes and prefix == value.prefix else Shape(axes, prefix)
+
+    def _axes(self, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        """The axes with solved lengths replaced; the same tuple where none was solved."""
+        for position, axis in enumerate(axes):
+            length = self.dim(axis.length)
+            if length is not axis.length:
+                rest = [Axis(self.dim(other.length), other.name) for other in axes[position + 1 :]]
+                return (*axes[:position], Axis(length, axis.name), *rest)
+        return axes
 
     def instance(self, value: Instance) -> Instance:
         """The instance with solved dimensions replaced."""
@@ -121,7 +135,8 @@ class Substitution:
         value = self.head(value)
         match value:
             case Real(shape):
-                return Real(self.shape(shape))
+                resolved = self.shape(shape)
+                return value if resolved is shape else Real(resolved)
             case Index(bound, shape):
                 return Index(self.dim(bound), self.shape(shape))
             case Mask(shape):

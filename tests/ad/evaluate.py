@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from presk.core.fusion import partition
 from presk.core.ir import (
     Apply,
     Call,
@@ -173,12 +174,28 @@ HYPER: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class Evaluator:
-    """Runs functions of a program. `calls` counts how often each was called."""
+def narrow(x: np.ndarray) -> np.ndarray:
+    """To eight bits, as bf16 stores a number (with no end of exponents)."""
+    fraction, exponent = np.frexp(x)
+    return np.ldexp(np.round(fraction * 256) / 256, exponent)
 
-    def __init__(self, program: Program, headers: Mapping[Any, Any]) -> None:
+
+class Evaluator:
+    """Runs functions of a program. `calls` counts how often each was called.
+
+    With `storage` every value that reaches memory goes through it: what a fusion group holds inside does not.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        headers: Mapping[Any, Any],
+        storage: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> None:
         self.functions = {function.name: function for function in program.functions}
         self.headers = headers
+        self.storage = storage
+        self.inside: dict[str, frozenset[int]] = {}
         self.calls: dict[str, int] = {}
 
     def run(self, name: str, args: Sequence[Value], dims: Mapping[str, int], prefix: tuple[int, ...] = ()) -> Value:
@@ -190,8 +207,15 @@ class Evaluator:
         body = _Body(self, function, scope)
         for place, (param, value) in enumerate(zip(function.params, args)):
             body.bind(place, param.type, value)
+        if self.storage is not None and name not in self.inside:
+            self.inside[name] = partition(function).interior()
         for binding in function.bindings:
-            body.bind(binding.var, binding.type, body.value_of(binding.type, binding.op))
+            value = body.value_of(binding.type, binding.op)
+            if self.storage is not None and isinstance(binding.op, Prim) and binding.var not in self.inside[name]:
+                if isinstance(binding.type, Real):
+                    value = np.asarray(value)
+                value = leafwise(self.storage, value)
+            body.bind(binding.var, binding.type, value)
         return body.values[function.returns]
 
     def zeros(self, type_: Type, scope: Scope, fill: float = 0.0) -> Value:

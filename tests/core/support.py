@@ -8,11 +8,15 @@ from typing import Final
 
 from presk.cache.engine import Engine
 from presk.check import Checked, check_program
-from presk.core.ir import Function, Program
+from presk.core.effects import Effects
+from presk.core.effects import summarize as effects_of
+from presk.core.ir import Call, Closure, Fold, Function, Program
 from presk.core.lower import Mode
-from presk.core.program import CoreProgram, lower_program
+from presk.core.program import CoreProgram, function_ref, lower_program
+from presk.core.regularity import Summary, summarize
 from presk.elab.files import FolderReader
 from presk.elab.program import Program as TypedProgram
+from presk.typing.typed import FunctionRef
 
 CORPUS: Final = Path(__file__).resolve().parents[2] / "corpus"
 
@@ -61,3 +65,42 @@ def from_file(path: Path, mode: Mode = Mode.INFERENCE) -> Lowered:
 def corpus(file: str, mode: Mode = Mode.INFERENCE) -> Lowered:
     """A program of the corpus in the core."""
     return from_file(CORPUS / file, mode)
+
+
+def summaries(program: Lowered) -> dict[str, Summary]:
+    """The regularity of every declaration and initializer of a program, callees first."""
+    parts = {name: part.value.functions for name, part in program.core.parts.items()}
+    found: dict[str, Summary] = {}
+    waiting = list(parts)
+    while waiting:
+        name = waiting[-1]
+        own = {function.name for function in parts[name]}
+        called = {one for function in parts[name] for one in called_by(function)} - own
+        missing = [one for one in called if one not in found]
+        if missing:
+            waiting += missing
+            continue
+        found[name] = summarize(parts[name], found)
+        waiting.pop()
+    return found
+
+
+def called_by(function: Function) -> list[str]:
+    """The functions that a function names."""
+    return [binding.op.function for binding in function.bindings if isinstance(binding.op, Call | Fold | Closure)]
+
+
+def effects(program: Lowered) -> dict[str, Effects]:
+    """The effects of every declared function, by its core name, callees first."""
+    typed = {function_ref(entry): entry.typed.value for entry in program.typed.functions}
+    found: dict[FunctionRef, Effects] = {}
+    waiting = list(typed)
+    while waiting:
+        ref = waiting[-1]
+        missing = [call.function for call in typed[ref].calls if call.function not in found]
+        if missing:
+            waiting += missing
+            continue
+        found[ref] = effects_of(typed[ref], found, program.typed.headers)
+        waiting.pop()
+    return {name: found[ref] for ref, name in program.core.names.items()}

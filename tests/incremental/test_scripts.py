@@ -40,7 +40,21 @@ def test_script(script: Script, tmp_path: Path) -> None:
                     assert desk.check().computed == {}, f"{where}: the same again computes something"
 
 
-GOOD: Final = "# Theme\n\n## A title\n\n```psk main.psk\nfn f\n```\n```first\n```\n```check\ntokens, check: main.psk\nE1234 a.psk:1:2\n```\n"
+GOOD: Final = """\
+# Theme
+
+## A title
+
+```psk main.psk
+fn f
+```
+```first
+```
+```check
+tokens, check: main.psk
+E1234 a.psk:1:2
+```
+"""
 
 
 def read(tmp_path: Path, text: str) -> tuple[Script, ...]:
@@ -58,7 +72,9 @@ def test_the_reader_reads_what_stands_there(tmp_path: Path) -> None:
         Check(None, (), 8),
         Check({"tokens": main, "check": main}, (("E1234", "a.psk", 1, 2),), 10),
     )
-    edits = GOOD.replace("```first", "```edit main.psk\n- a\n+ b\n+\n- c\n```\n```const\nN=3\n```\n```remove a\n```\n```first")
+    edits = GOOD.replace(
+        "```first", "```edit main.psk\n- a\n+ b\n+\n- c\n```\n```const\nN=3\n```\n```remove a\n```\n```first"
+    )
     assert read(tmp_path, edits)[0].steps[1:4] == (
         Edit("main.psk", (("a\n", "b\n\n"), ("c\n", ""))),
         Override({"N": 3}),

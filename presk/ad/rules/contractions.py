@@ -12,25 +12,24 @@ has was summed away alone: it comes back by a product with ones.
 from collections.abc import Sequence
 
 from presk.ad.kinds import pair, shape_of, whole
-from presk.ad.rules.use import Cotangents, Use
-from presk.ad.tape import Tape
+from presk.ad.rules.use import Builder, Cotangents, Use
 from presk.prims.attrs import Align, AxisNames
 from presk.types.type import Real, Shape
 
 
-def dot(tape: Tape, use: Use) -> Cotangents:
+def dot(body: Builder, use: Use) -> Cotangents:
     """ct · wᵀ and xᵀ · ct."""
     x, w = use.args
-    left = tape.prim(tape.types[x], "dot_vjp_l", use.ct, w) if use.wanted[0] else None
-    right = tape.prim(tape.types[w], "dot_vjp_r", x, use.ct) if use.wanted[1] else None
+    left = body.prim(body.types[x], "dot_vjp_l", use.ct, w) if use.wanted[0] else None
+    right = body.prim(body.types[w], "dot_vjp_r", x, use.ct) if use.wanted[1] else None
     return (left, right)
 
 
-def ein(tape: Tape, use: Use) -> Cotangents:
+def ein(body: Builder, use: Use) -> Cotangents:
     """One `ein` an operand."""
     names = [_names(use, f"in{place}") for place in range(len(use.args))]
     out = _names(use, "out")
-    return tuple(_adjoint(tape, use, place, names, out) if wanted else None for place, wanted in enumerate(use.wanted))
+    return tuple(_adjoint(body, use, place, names, out) if wanted else None for place, wanted in enumerate(use.wanted))
 
 
 def _names(use: Use, key: str) -> tuple[str, ...]:
@@ -39,9 +38,9 @@ def _names(use: Use, key: str) -> tuple[str, ...]:
     return attr.names
 
 
-def _adjoint(tape: Tape, use: Use, place: int, names: Sequence[tuple[str, ...]], out: tuple[str, ...]) -> int:
+def _adjoint(body: Builder, use: Use, place: int, names: Sequence[tuple[str, ...]], out: tuple[str, ...]) -> int:
     operand = use.args[place]
-    shape = shape_of(tape.types[operand])
+    shape = shape_of(body.types[operand])
     own = tuple(axis.name or "" for axis in shape.axes)
     exchange = _exchange(names[place], own)
     others = [at for at in range(len(names)) if at != place]
@@ -54,11 +53,11 @@ def _adjoint(tape: Tape, use: Use, place: int, names: Sequence[tuple[str, ...]],
     else:
         args = (use.ct, *(use.args[other] for other in others))
         attrs = (("out", AxisNames(kept)), *((f"in{k}", AxisNames(one)) for k, one in enumerate(labels)))
-        value = tape.prim(Real(Shape(tuple(shape.axes[where] for where in at))), "ein", *args, attrs=attrs)
+        value = body.prim(Real(Shape(tuple(shape.axes[where] for where in at))), "ein", *args, attrs=attrs)
     if kept == own:
-        return tape.coerced(value, tape.types[operand])
-    ones = tape.prim(tape.types[operand], "ones")
-    return tape.prim(tape.types[operand], "mul", ones, value, attrs=pair(whole(shape), Align(False, at)))
+        return body.coerced(value, body.types[operand])
+    ones = body.prim(body.types[operand], "ones")
+    return body.prim(body.types[operand], "mul", ones, value, attrs=pair(whole(shape), Align(False, at)))
 
 
 def _exchange(labels: tuple[str, ...], own: tuple[str, ...]) -> dict[str, str]:

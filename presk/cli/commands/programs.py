@@ -64,7 +64,7 @@ def reader_of(request: Request, given: str) -> FolderReader:
         if problem == "there is no such file":
             mend = _near(path, given)
         raise usage(request, "E9002", f"`{given}` cannot be read: {problem}", mend)
-    return FolderReader(path)
+    return request.reader(path)
 
 
 def _problem(path: Path) -> str | None:
