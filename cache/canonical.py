@@ -16,6 +16,7 @@ Keys of stages and ingredients are made of this encoding, never of ``repr``, ``h
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from math import isnan
 from types import MappingProxyType
 from typing import Any, Final
@@ -41,9 +42,14 @@ def encode_number(value: object) -> Ext:
     if kind.__module__ == "gmpy2" and kind.__name__ == "mpz":
         return Ext(EXT_MPZ, _digits(int(value)))  # type: ignore[call-overload]
     if kind.__module__ == "gmpy2" and kind.__name__ == "mpq":
-        parts = int(value.numerator), int(value.denominator)  # type: ignore[attr-defined]
-        return Ext(EXT_MPQ, _ENCODER.encode([_digits(part) for part in parts]))
+        return _fraction(value)
     raise TypeError(f"a value of type {kind.__module__}.{kind.__qualname__} has no canonical encoding")
+
+
+@lru_cache(maxsize=4096)
+def _fraction(value: Any) -> Ext:
+    """A rational as an extension. Programs are full of 0 and 1."""
+    return Ext(EXT_MPQ, _ENCODER.encode([_digits(int(value.numerator)), _digits(int(value.denominator))]))
 
 
 def decode_number(code: int, data: memoryview) -> object:

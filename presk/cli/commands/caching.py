@@ -7,7 +7,7 @@ import typer
 from presk.cache import maintain, verify
 from presk.cache.store import Store
 from presk.cli.commands import programs
-from presk.cli.commands.checking import ConstOption
+from presk.cli.commands.options import ConstOption
 from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.diagnostics.suggest import closest

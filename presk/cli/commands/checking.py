@@ -6,6 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from presk.cli.commands import programs
+from presk.cli.commands.options import ConstOption
 from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.elab import dump
@@ -17,11 +18,6 @@ class MessageFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
-
-
-ConstOption = Annotated[
-    list[str] | None, typer.Option("--const", metavar="NAME=N", help="Replace a constant of the main file.")
-]
 
 
 def check_command(

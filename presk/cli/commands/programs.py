@@ -155,3 +155,13 @@ def last_line(request: Request, found: Sequence[Checked]) -> str:
     """The line that sums up: how many errors and warnings, or that all is well."""
     every = [one for result in found for one in result.diagnostics]
     return summary(every, color=request.color)
+
+
+def complain_of(request: Request, found: Checked) -> None:
+    """Sends a program's diagnostics to standard error; errors leave with 1."""
+    text = as_text(request, found)
+    if text:
+        request.complain(text, end="")
+        request.complain(last_line(request, [found]), end="")
+    if found.failed:
+        raise typer.Exit(Exit.FAILED)
