@@ -59,12 +59,13 @@ class Group(Handle[Mapping[str, T]]):
     kind: Kind = "group"
 
     def __init__(self, engine: object, name: str, entries: Mapping[str, Handle[T]]) -> None:
-        listed: Entries = tuple((entry, held.codec_name, held.digest) for entry, held in sorted(entries.items()))
+        named = sorted(entries.items())
+        listed: Entries = tuple([(entry, held.codec_name, held.digest) for entry, held in named])
         data = encode_entries(listed)
         super().__init__(engine, value_digest(data), GROUP_CODEC)
         self.name: Final = name
         self.data: Final = data
-        self.entries: Final = MappingProxyType(dict(sorted(entries.items())))
+        self.entries: Final = MappingProxyType(dict(named))
         self.stored = False
 
     @property

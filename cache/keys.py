@@ -24,12 +24,16 @@ CODE: Final = "code"
 
 
 class Prepared(Generic[T]):
-    """A stage with what its keys need, computed once per engine."""
+    """A stage with what its keys need, computed once per engine.
+
+    ``admitted`` are the names of the stages that it was found to be allowed to ask (``presk.cache.scope``).
+    """
 
     def __init__(self, stage: Stage[T], fingerprint: Fingerprint) -> None:
         self.stage: Final = stage
         self.fingerprint: Final = fingerprint
         self.stored = False
+        self.admitted: Final[set[str]] = set()
         self._signature: Final = signature(stage)
         self._context: Final = context(f"key {stage.name}")
         self._options: Final = frozenset(stage.options)

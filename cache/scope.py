@@ -76,6 +76,8 @@ class Scope:
     def admit(self, asked: Prepared[Any]) -> None:
         """Checks that this stage's key covers the code of a stage that it asks; ``TypeError`` where it does not."""
         outer, inner = self._prepared.stage, asked.stage
+        if inner.name in self._prepared.admitted:
+            return
         if inner.module not in self._prepared.fingerprint.reach:
             raise TypeError(
                 f"stage {outer.name} asks {inner.name}, whose module {inner.module} its module does not import"
@@ -83,6 +85,7 @@ class Scope:
         missing = set(inner.packages).difference(outer.packages)
         if missing:
             raise TypeError(f"stage {outer.name} asks {inner.name} and must declare its packages: {', '.join(missing)}")
+        self._prepared.admitted.add(inner.name)
 
     def passed(self, transient: bool, seconds: float) -> None:
         """Notes an answer that the stage was given."""

@@ -1,9 +1,10 @@
 """What code a daemon runs, and whether the disk still holds it.
 
 A daemon is of one build: the sources and data files of the project as they were when it began, and the packages that
-were installed. Before it answers a request it looks whether that is still so, by the stamps of some three hundred files and forty
-folders (under a millisecond); a file whose stamp differs, or that was too young to be judged by its stamp, is hashed. If the code is another, the
-daemon leaves and the client starts a new one. So an edited compiler answers the next request, and no client reads sources.
+were installed. Before it answers a request it looks whether that is still so, by the stamps of some three hundred files and
+forty folders (a millisecond); a file whose stamp differs, or that was too young to be judged by its stamp, is hashed. If the
+code is another, the daemon leaves and the client starts a new one. So an edited compiler answers the next request, and no
+client reads sources.
 """
 
 import os
@@ -31,9 +32,7 @@ class Build:
         self._path: Final = tuple(sys.path if path is None else path)
         self._files: Final = FileDigests()
         self._listed: dict[str, Stamp | None] = {}
-        self._digests: Final[Mapping[str, Digest | None]] = {
-            file: self._files.digest(file) for file in self._list()
-        }
+        self._digests: Final[Mapping[str, Digest | None]] = {file: self._files.digest(file) for file in self._list()}
         self._packages: Final = installed_versions(self._path)
         self._package_stamps = self._stamps_of_packages()
 

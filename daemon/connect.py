@@ -49,6 +49,10 @@ class Connection:
         except ConnectionResetError:
             return None
 
+    def pending(self) -> bool:
+        """Whether a frame, or the beginning of one, has been taken from the socket already."""
+        return bool(self._buffer)
+
     def close(self) -> None:
         """Ends the connection."""
         self.channel.close()
@@ -59,7 +63,7 @@ def connect(folder: str) -> Connection | None:
     try:
         places.check_folder(folder)
         address = places.SocketAddress(folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, places.OpenFolder):
         return None
     channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
@@ -199,9 +203,7 @@ def _spawn(folder: str, environment: "Mapping[str, str]", writing: int, log: int
     thread, and what it forks does nothing but become another program.
     """
     chosen = {
-        name: value
-        for name, value in environment.items()
-        if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
+        name: value for name, value in environment.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
     }
     child = os.fork()
     if child:
@@ -218,7 +220,8 @@ def _spawn(folder: str, environment: "Mapping[str, str]", writing: int, log: int
         for target, number in enumerate(numbers):
             os.dup2(number, target)
         os.closerange(4, os.sysconf("SC_OPEN_MAX"))
-        os.execve(sys.executable, [sys.executable, "-P", "-m", "presk.daemon", folder], chosen)
+        program = [sys.executable, "-P", "-m", "presk.daemon", folder]
+        os.execve(sys.executable, program, chosen)  # noqa: S606 (a list of arguments, no shell)
     finally:
         os._exit(127)
 

@@ -1,7 +1,7 @@
 """The floating-point mode of this process, by what arithmetic gives.
 
-A library that was compiled for speed may, when it is loaded, make the processor flush subnormal numbers to zero
-for the whole thread; another may leave the direction of rounding changed. Python's own arithmetic shows both, since it is the processor's.
+A library that was compiled for speed may, when it is loaded, make the processor flush subnormal numbers to zero for the
+whole thread; another may leave the direction of rounding changed. Python's own arithmetic shows both: it is the processor's.
 """
 
 import sys

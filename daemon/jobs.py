@@ -87,8 +87,7 @@ class Job:
 
     id: int
     payload: bytes
-    arguments: Sequence[str]
-    directory: str
+    request: protocol.Request
     scheduling: Scheduling
     clients: list[Client]
     began: float = field(default_factory=time.monotonic)
@@ -99,14 +98,14 @@ class Job:
     @property
     def command(self) -> str:
         """The command line, for people."""
-        return " ".join(self.arguments)
+        return " ".join(self.request.arguments)
 
     def state(self) -> JobState:
         """For the daemon's state."""
         return JobState(
             self.id,
             self.command,
-            self.directory,
+            self.request.directory,
             self.scheduling.value,
             self.running,
             time.monotonic() - self.began,

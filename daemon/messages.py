@@ -11,12 +11,21 @@ class Observed(Struct, frozen=True, omit_defaults=True):
     """A file that a request asked for, and what it found.
 
     `digest` is that of the bytes, as hexadecimal digits; empty where there was no file to read. A file that is looked at
-    by its times alone, since it is large (data) or a folder, has a `stamp`: size, times in nanoseconds, inode.
+    by its times alone, since it is large (data) or a link, has a `stamp`: size, times in nanoseconds, inode. `fresh` is a
+    file of which nothing was found yet.
     """
 
     path: str
     digest: str = ""
     stamp: tuple[int, int, int, int] | None = None
+    fresh: bool = False
+
+
+class Watching(Struct, frozen=True, omit_defaults=True):
+    """What a client wants to be watched; `faults` as in `PRESK_FAULT`."""
+
+    files: tuple[Observed, ...] = ()
+    faults: str = ""
 
 
 class StageReport(Struct, frozen=True, omit_defaults=True):
@@ -81,12 +90,12 @@ class WorkerState(Struct, frozen=True):
 class WatchState(Struct, frozen=True):
     """What is watched; `scanning` says why folders are scanned instead of watched, where they are."""
 
-    watchers: int
-    files: int
-    folders: tuple[str, ...]
-    scanning: str
-    events: int
-    rescans: int
+    watchers: int = 0
+    files: int = 0
+    folders: tuple[str, ...] = ()
+    scanning: str = ""
+    events: int = 0
+    rescans: int = 0
 
 
 class Counts(Struct, frozen=True):
@@ -141,11 +150,11 @@ def decode_state(data: bytes) -> State:
     return msgspec.json.decode(data, type=State)
 
 
-def decode_observed(data: bytes) -> tuple[Observed, ...]:
-    """The files of a `WATCH` frame; `ValueError` for anything else."""
-    return msgspec.json.decode(data, type=tuple[Observed, ...])
+def decode_watching(data: bytes) -> Watching:
+    """The payload of a `WATCH` frame; `ValueError` for anything else."""
+    return msgspec.json.decode(data, type=Watching)
 
 
-def encode_observed(files: tuple[Observed, ...]) -> bytes:
-    """The payload of a `WATCH` frame."""
-    return msgspec.json.encode(files)
+def decode_changed(data: bytes) -> list[str]:
+    """The payload of a `CHANGED` frame; `ValueError` for anything else."""
+    return msgspec.json.decode(data, type=list[str])

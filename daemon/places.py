@@ -34,6 +34,10 @@ class NoFolder(OSError):
     """There is no runtime folder, or it is not private; the text says why."""
 
 
+class OpenFolder(NoFolder):
+    """The runtime folder is the caller's own and open to others; it can be closed."""
+
+
 def runtime_folder(environment: "Mapping[str, str]", directory: str) -> str:
     """The runtime folder of whoever asks, an absolute path; `NoFolder` where the environment names none.
 
@@ -43,7 +47,11 @@ def runtime_folder(environment: "Mapping[str, str]", directory: str) -> str:
         value = environment.get(name, "")
         if value:
             return os.path.normpath(os.path.join(directory, value, inner))
-    for name, inner in (("XDG_RUNTIME_DIR", "presk"), ("XDG_STATE_HOME", "presk/run"), ("HOME", ".local/state/presk/run")):
+    for name, inner in (
+        ("XDG_RUNTIME_DIR", "presk"),
+        ("XDG_STATE_HOME", "presk/run"),
+        ("HOME", ".local/state/presk/run"),
+    ):
         value = environment.get(name, "")
         if value.startswith("/"):
             return os.path.join(value, inner)
@@ -58,7 +66,7 @@ def check_folder(folder: str) -> None:
     if status.st_uid != os.geteuid():
         raise NoFolder(f"{folder} belongs to another user")
     if status.st_mode & 0o077:
-        raise NoFolder(f"{folder} is open to other users")
+        raise OpenFolder(f"{folder} is open to other users")
 
 
 def make_folder(folder: str) -> None:
@@ -102,4 +110,6 @@ def identity() -> bytes:
     Whether the sources there have changed is for the daemon to see (`presk.daemon.build`): it looks at them before it
     answers, so that no client has to read them.
     """
-    return "\n".join((sys.version, sys.prefix, os.path.dirname(os.path.abspath(__file__)))).encode("utf-8", "surrogateescape")
+    return "\n".join((sys.version, sys.prefix, os.path.dirname(os.path.abspath(__file__)))).encode(
+        "utf-8", "surrogateescape"
+    )

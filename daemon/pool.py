@@ -1,8 +1,8 @@
 """The worker processes as the daemon sees them: started, asked, ended.
 
-A worker is a program of its own in a session of its own (spawned, never forked: the daemon has threads, and what is
-loaded in one must not be half-copied into another). Who works on a cancelled request is ended with its whole process group, by a flag, then
-SIGTERM, then SIGKILL, each with a deadline, and replaced: whatever it still says is nobody else's answer.
+A worker is a program of its own in a session of its own (spawned, never forked: the daemon has threads, and what is loaded in
+one process must not be half-copied into another). Who works on a cancelled request is ended with its whole process group,
+by a flag, then SIGTERM, then SIGKILL, each with a deadline, and replaced: whatever it still says is nobody else's answer.
 """
 
 import asyncio
@@ -91,10 +91,10 @@ class Worker:
     async def end(self, gently: bool = False) -> str:
         """Ends the process group and says how the process ended, in a few words."""
         self.ending = True
-        if gently and self.process.poll() is None:
+        if gently and self.is_alive():
             self._signal(signal.SIGTERM)
             await self._wait(TERM_SECONDS)
-        elif self.process.poll() is None:
+        elif self.is_alive():
             # Its socket has ended, so it is ending; a moment, to learn of what.
             await self._wait(FLAG_SECONDS)
         # Its children too, and in any case: a group outlives the process that it was made for.
@@ -117,17 +117,27 @@ class Worker:
 
     def state(self) -> WorkerState:
         """For the daemon's state."""
-        what = "ending" if self.ending else "starting" if not self.ready else "works" if self.job is not None else "idle"
+        what = (
+            "ending" if self.ending else "starting" if not self.ready else "works" if self.job is not None else "idle"
+        )
         return WorkerState(self.pid, what, self.job, self.done, self.memory, time.monotonic() - self.started)
+
+    def is_alive(self) -> bool:
+        """Whether the process runs. One that has ended is looked at and left, so that its number stays its own."""
+        if self.process.returncode is not None:
+            return False
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
     async def _wait(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while self.process.poll() is None and time.monotonic() < deadline:
+        while self.is_alive() and time.monotonic() < deadline:
             await asyncio.sleep(0.002)
 
     def _signal(self, number: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+        """Signals the process group, if its number is still ours: nobody else has it until the process is waited for."""
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
 
 
 class Pool:
@@ -154,10 +164,9 @@ class Pool:
         while self._idle:
             at = next((i for i, one in enumerate(self._idle) if one.affinity == affinity), -1)
             worker = self._idle.pop(at)
-            if worker.process.poll() is None:
+            if worker.is_alive():
                 worker.affinity = affinity
                 return worker
-            self._log.write(f"worker {worker.pid} ended while idle: {how_it_ended(worker.process.returncode)}")
             self.retire(worker)
         if self._booting:
             worker = next(iter(self._booting))
@@ -192,8 +201,7 @@ class Pool:
         """Ends workers that rest for long, all but one, and those that ended by themselves."""
         now = time.monotonic()
         for worker in list(self._idle):
-            gone = worker.process.poll() is not None
-            if gone or (len(self._idle) > 1 and now - worker.rested > SPARE_SECONDS):
+            if not worker.is_alive() or (len(self._idle) > 1 and now - worker.rested > SPARE_SECONDS):
                 self.retire(worker)
 
     async def close(self) -> None:

@@ -44,6 +44,7 @@ PROGRESS = 21
 EXIT = 22
 STATE = 23
 CHANGED = 24
+REPORT = 25
 
 # Between the daemon and a worker, beside RUN, CANCEL, OUT, ERR and EXIT.
 READY = 33
@@ -96,33 +97,45 @@ def read_hello(payload: bytes) -> tuple[int, int, bytes]:
 
 
 def request(
-    arguments: "Sequence[str]", directory: str, terminal: bool, columns: int, environment: "Mapping[str, str]", mask: int
+    arguments: "Sequence[str]",
+    directory: str,
+    terminal: bool,
+    columns: int,
+    environment: "Mapping[str, str]",
+    mask: int,
+    report: bool = False,
 ) -> bytes:
     """The payload of `RUN`: a command line, from where, and what it may know of the terminal and the environment.
 
-    `mask` is what `umask` says: files that are made for the client have the modes that the client's would have.
+    `mask` is what `umask` says: files that are made for the client have the modes that the client's would have. With
+    `report` a `REPORT` comes before the last frame.
     """
     encode = encoded
     variables = [part for name, value in environment.items() for part in (encode(name), encode(value))]
-    facts = b"%d %d %d" % (terminal, columns, mask)
+    facts = b"%d %d %d %d" % (terminal, columns, mask, report)
     return pack((encode(directory), facts, pack([encode(one) for one in arguments]), pack(variables)))
 
 
-def read_request(payload: bytes) -> tuple[list[str], str, bool, int, dict[str, str], int]:
-    """Arguments, directory, whether output goes to a terminal, its columns, the environment, and the mask of modes."""
-    fields = unpack(payload)
-    if len(fields) != 4:
-        raise Malformed("not a request")
-    directory, facts, arguments, variables = fields
-    numbers = facts.split(b" ")
-    if len(numbers) != 3 or not all(number.isdigit() for number in numbers):
-        raise Malformed("not facts of a terminal")
-    pairs = [decoded(part) for part in unpack(variables)]
-    if len(pairs) % 2:
-        raise Malformed("a variable without a value")
-    environment = dict(zip(pairs[::2], pairs[1::2], strict=True))
-    terminal, columns, mask = (int(number) for number in numbers)
-    return [decoded(one) for one in unpack(arguments)], decoded(directory), terminal == 1, columns, environment, mask
+class Request:
+    """What a `RUN` frame asks; see `request`."""
+
+    def __init__(self, payload: bytes) -> None:
+        """`Malformed` where the payload is none."""
+        fields = unpack(payload)
+        if len(fields) != 4:
+            raise Malformed("not a request")
+        directory, facts, arguments, variables = fields
+        numbers = facts.split(b" ")
+        if len(numbers) != 4 or not all(number.isdigit() for number in numbers):
+            raise Malformed("not facts of a client")
+        pairs = [decoded(part) for part in unpack(variables)]
+        if len(pairs) % 2:
+            raise Malformed("a variable without a value")
+        self.arguments = [decoded(one) for one in unpack(arguments)]
+        self.directory = decoded(directory)
+        self.terminal, self.columns, self.mask = numbers[0] == b"1", int(numbers[1]), int(numbers[2])
+        self.report = numbers[3] == b"1"
+        self.environment = dict(zip(pairs[::2], pairs[1::2], strict=True))
 
 
 def encoded(text: str) -> bytes:

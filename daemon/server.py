@@ -1,10 +1,10 @@
 """The daemon's server: connections, requests, state, and the end.
 
-Everything here is one asyncio loop that never computes: what takes long is done by workers, so the state is told at once whatever
-they do. The loop reads a few stamps of files, and passes on frames.
+Everything here is one asyncio loop that never computes: what takes long is done by workers, so the state is told at once
+whatever they do. The loop reads a few stamps of files, and passes on frames.
 
-A request's answer goes to the client that leads it as it comes. The daemon waits for a client that takes its answer slowly, and the worker waits for the
-daemon, so nothing piles up; only an answer that others may share is kept, up to a bound.
+A request's answer goes to the client that leads it as it comes. The daemon waits for a client that takes its answer slowly,
+and the worker waits for the daemon, so nothing piles up; only an answer that others may share is kept, up to a bound.
 """
 
 import asyncio
@@ -12,10 +12,10 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -25,10 +25,22 @@ from presk.daemon.build import Build
 from presk.daemon.connect import peer
 from presk.daemon.jobs import Client, Flight, Job, Scheduler, Shared, class_of, may_share, out
 from presk.daemon.log import Log
-from presk.daemon.messages import Counts, Failure, Report, State, decode_observed, decode_report, encode
+from presk.daemon.messages import (
+    Counts,
+    Failure,
+    Report,
+    State,
+    Watching,
+    WatchState,
+    decode_report,
+    decode_watching,
+    encode,
+)
 from presk.daemon.places import identity
 from presk.daemon.pool import FLAG_SECONDS, MAX_ANSWER, Pool, Worker, WorkerDied, read_frame
-from presk.daemon.watching import Watcher
+
+if TYPE_CHECKING:
+    from presk.daemon.watching import Watcher
 
 HELLO_SECONDS: Final = 10.0
 WAITING_SECONDS: Final = 1.0
@@ -58,7 +70,14 @@ class Server:
     """The server. `release` gives up the daemon's place: it removes the socket and lets go of the lock."""
 
     def __init__(
-        self, folder: str, build: Build, pool: Pool, log: Log, limits: Limits, release: Callable[[], None], faults: Faults
+        self,
+        folder: str,
+        build: Build,
+        pool: Pool,
+        log: Log,
+        limits: Limits,
+        release: Callable[[], None],
+        faults: Faults,
     ) -> None:
         self._folder: Final = folder
         self._build: Final = build
@@ -69,7 +88,7 @@ class Server:
         self._faults: Final = faults
         self._identity: Final = identity()
         self._scheduler: Final = Scheduler(limits.cores)
-        self._watcher: Final = Watcher(log)
+        self._watcher: Watcher | None = None
         self._flights: dict[bytes, Flight] = {}
         self._jobs: dict[int, Job] = {}
         self._tasks: set[asyncio.Task[object]] = set()
@@ -97,7 +116,8 @@ class Server:
         deadline = time.monotonic() + 5 * FLAG_SECONDS
         while self._jobs and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
-        await self._watcher.close()
+        if self._watcher is not None:
+            await self._watcher.close()
         await self._pool.close()
         for client in self._clients:
             client.writer.close()
@@ -114,7 +134,8 @@ class Server:
         if self._server is not None:
             self._server.close()
         self._release()
-        self._watcher.leave()
+        if self._watcher is not None:
+            self._watcher.leave()
         if not self._jobs:
             self._ended.set()
 
@@ -140,8 +161,8 @@ class Server:
             elif not self._build.is_there():
                 self.stop("the compiler has vanished")
 
-    def _spawn(self, coroutine: "asyncio._CoroutineLike[object]") -> "asyncio.Task[object]":
-        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(coroutine)  # type: ignore[arg-type]
+    def _spawn(self, coroutine: Coroutine[Any, Any, object]) -> "asyncio.Task[object]":
+        task: asyncio.Task[object] = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
         return task
@@ -227,15 +248,15 @@ class Server:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     async def _request(self, reader: asyncio.StreamReader, client: Client, payload: bytes) -> None:
-        arguments, directory, _, _, environment, _ = protocol.read_request(payload)
+        request = protocol.Request(payload)
         self._counts["requests"] += 1
         listening = self._spawn(self._listen(reader, client))
         try:
-            shares = may_share(arguments, environment)
+            shares = may_share(request.arguments, request.environment)
             while True:
                 flight = self._flights.get(payload) if shares else None
                 if flight is None:
-                    ended = await self._lead(client, payload, arguments, directory, shares)
+                    ended = await self._lead(client, payload, request, shares)
                     break
                 shared = await self._follow(client, flight)
                 if client.gone.is_set():
@@ -274,12 +295,10 @@ class Server:
         if not any(not one.gone.is_set() for one in job.clients):
             job.cancelled.set()
 
-    async def _lead(
-        self, client: Client, payload: bytes, arguments: list[str], directory: str, shares: bool
-    ) -> _Ended:
+    async def _lead(self, client: Client, payload: bytes, request: protocol.Request, shares: bool) -> _Ended:
         """Has a request worked on, and waits for the end or until the client has gone."""
         self._last_id += 1
-        job = Job(self._last_id, payload, arguments, directory, class_of(arguments), [client])
+        job = Job(self._last_id, payload, request, class_of(request.arguments), [client])
         flight = Flight(job) if shares else None
         self._jobs[job.id] = job
         if flight is not None:
@@ -297,7 +316,6 @@ class Server:
 
     async def _work(self, job: Job, flight: Flight | None, client: Client, ended: "asyncio.Future[_Ended]") -> None:
         """Works on a job from its place in the queue to the last who waits for it."""
-        # Until here the job stands for what clients asked before it began; who comes later asks again.
         telling = self._spawn(self._tell_what_it_waits_for(job, client))
         try:
             code, report, worker, shared = await self._attempt(job, flight, client, telling)
@@ -344,16 +362,11 @@ class Server:
                 return CANCELLED, None, None, None
             telling.cancel()
             fresh = self._pool.started
-            acquiring = self._spawn(self._pool.acquire((job.directory, tuple(job.arguments))))
+            acquiring = asyncio.create_task(self._pool.acquire((job.request.directory, tuple(job.request.arguments))))
             if not await self._until_cancelled(job, acquiring):
-                with suppress(WorkerDied):
-                    got = await acquiring
-                    assert isinstance(got, Worker)
-                    self._pool.release(got)
+                acquiring.add_done_callback(self._give_back)
                 return CANCELLED, None, None, None
-            got = acquiring.result()
-            assert isinstance(got, Worker)
-            worker = got
+            worker = acquiring.result()
             if (fresh != self._pool.started or worker.done == 0) and (changed := self._build.changed()):
                 # It was loaded while the sources changed: nobody knows what it runs.
                 self._pool.retire(worker)
@@ -361,7 +374,7 @@ class Server:
                 return None, None, None, None
             job.worker = worker
             worker.job = job.id
-            self._log.write(f"job {job.id} begins on worker {worker.pid}: {job.command} (in {job.directory})")
+            self._log.write(f"job {job.id} begins on worker {worker.pid}: {job.command} (in {job.request.directory})")
             return await self._converse(job, worker, flight, client)
         except WorkerDied as error:
             if worker is not None:
@@ -377,9 +390,14 @@ class Server:
             self._pool.prepare()
             return FAILED, None, None, Shared(frames, FAILED)
 
-    async def _until_cancelled(self, job: Job, what: "asyncio._CoroutineLike[object] | asyncio.Task[object]") -> bool:
+    def _give_back(self, acquiring: "asyncio.Task[Worker]") -> None:
+        """Takes back a worker that came when nobody wanted it any more."""
+        if not acquiring.cancelled() and acquiring.exception() is None:
+            self._pool.release(acquiring.result())
+
+    async def _until_cancelled(self, job: Job, what: "Coroutine[Any, Any, object] | asyncio.Task[Worker]") -> bool:
         """Waits for something to be done; false if the job was cancelled before, and a coroutine is then cancelled too."""
-        task = what if isinstance(what, asyncio.Task) else asyncio.ensure_future(what)
+        task: asyncio.Future[object] = asyncio.ensure_future(what)
         cancelled = asyncio.ensure_future(job.cancelled.wait())
         await asyncio.wait((task, cancelled), return_when=asyncio.FIRST_COMPLETED)
         if not cancelled.done():
@@ -404,18 +422,23 @@ class Server:
                 kind, payload = await worker.receive(job.id)
                 if kind == protocol.EXIT:
                     report = decode_report(payload)
+                    if job.request.report:
+                        self._pass_on(protocol.frame(protocol.REPORT, payload), flight, client)
                     return report.code, report, worker, None
                 if job.cancelled.is_set():
                     continue
-                frame = protocol.frame(kind, payload)
-                if flight is not None and flight.open:
-                    flight.add(frame)
-                if client.here and not client.gone.is_set():
-                    client.write(frame)
+                self._pass_on(protocol.frame(kind, payload), flight, client)
                 if flight is None or not flight.open:
                     await client.drain()
         finally:
             cancelling.cancel()
+
+    def _pass_on(self, frame: bytes, flight: Flight | None, client: Client) -> None:
+        """Gives a part of an answer to the client that leads, and keeps it for the others."""
+        if flight is not None:
+            flight.add(frame)
+        if not client.gone.is_set():
+            client.write(frame)
 
     async def _cancel(self, job: Job, worker: Worker) -> None:
         """Once the job is cancelled: the flag, and after its deadline the end of the process group."""
@@ -447,7 +470,9 @@ class Server:
         if job.cancelled.is_set() or report is None:
             self._replace(worker)
         elif not report.floats:
-            self._fail(f"job {job.id} ({job.command}) left another floating-point mode; worker {worker.pid} is replaced")
+            self._fail(
+                f"job {job.id} ({job.command}) left another floating-point mode; worker {worker.pid} is replaced"
+            )
             self._replace(worker)
         elif report.memory > self._limits.worker_memory:
             self._log.write(f"worker {worker.pid} holds {report.memory} bytes and is replaced")
@@ -483,7 +508,8 @@ class Server:
 
     async def _watch(self, reader: asyncio.StreamReader, client: Client, payload: bytes) -> None:
         """Tells a client of changes of files, until it goes; each `WATCH` frame replaces the files."""
-        with self._watcher.subscribe(_observed(payload)) as subscription:
+        first = _watching(payload)
+        with self._watch_files().subscribe(first.files, Faults(first.faults)) as subscription:
             listening = self._spawn(self._listen_to_watcher(reader, client, subscription.replace))
             try:
                 while True:
@@ -507,10 +533,18 @@ class Server:
                 kind, payload = await read_frame(reader, MAX_ANSWER)
                 if kind != protocol.WATCH:
                     raise protocol.Malformed("a frame that no watching client sends")
-                replace(_observed(payload))
+                replace(_watching(payload).files)
         except (ConnectionError, asyncio.IncompleteReadError, protocol.Malformed):
             client.leave()
             replace(())
+
+    def _watch_files(self) -> "Watcher":
+        if self._watcher is None:
+            # `watchdog` takes as long to import as all the rest of the daemon, and many a daemon never watches.
+            from presk.daemon.watching import Watcher
+
+            self._watcher = Watcher(self._log)
+        return self._watcher
 
     def state(self) -> State:
         """The daemon's state."""
@@ -518,7 +552,7 @@ class Server:
         memory = 0
         with suppress(OSError, ValueError), open("/proc/self/statm", "rb") as file:
             memory = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        watching = self._watcher.state()
+        watching = WatchState() if self._watcher is None else self._watcher.state()
         return State(
             os.getpid(),
             str(protocol.VERSION),
@@ -538,8 +572,8 @@ class Server:
         )
 
 
-def _observed(payload: bytes) -> "tuple[object, ...]":
+def _watching(payload: bytes) -> Watching:
     try:
-        return decode_observed(payload)
-    except msgspec.ValidationError as error:
+        return decode_watching(payload)
+    except msgspec.MsgspecError as error:
         raise protocol.Malformed("not files to watch") from error

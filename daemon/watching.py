@@ -1,19 +1,19 @@
 """Watching files: who subscribes to files is told when they have changed and settled.
 
-Events of the system are hints to look, no more. A look compares what a subscriber found when it read its files (their digests) with
-what is there now, so that a change between reading and watching is seen, a file that was saved without a change is none, and an
-event that never arrived costs a second: every second there is a look without a hint. (Measured: of 30,000 changes during a stall of
-two seconds the kernel kept 2,174, and `watchdog` tells nobody.)
+Events of the system are hints to look, no more. A look compares what a subscriber found when it read its files (their
+digests) with what is there now, so that a change between reading and watching is seen, a file that was saved without a
+change is none, and an event that never arrived costs a second: every second there is a look without a hint. (Measured: of
+30,000 changes during a stall of two seconds the kernel kept 2,174, and `watchdog` tells nobody.)
 
 What is watched are folders: editors save by renaming another file over the old one. Of a path that leads through links, the
-folders of the links are watched too. A change is told when nothing more has happened for a moment, no git command holds the index of
-the tree, and files that went away had the time to come back: a switch of branches is one change.
+folders of the links are watched too. A change is told when nothing more has happened for a moment, no git command holds
+the index of the tree, and files that went away had the time to come back: a switch of branches is one change.
 """
 
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -67,7 +67,7 @@ Found = str | Stamp | None
 class Subscription:
     """The files of one subscriber."""
 
-    def __init__(self, watcher: "Watcher", files: Iterable[Observed], faults: Faults) -> None:
+    def __init__(self, watcher: "Watcher", faults: Faults) -> None:
         self._watcher: Final = watcher
         self.faults: Final = faults
         self.hint: Final = asyncio.Event()
@@ -75,7 +75,6 @@ class Subscription:
         self._known: dict[str, Found] = {}
         self._whole: dict[str, bool] = {}
         self._git: tuple[str, ...] = ()
-        self.replace(files)
 
     @property
     def files(self) -> Iterable[str]:
@@ -83,21 +82,15 @@ class Subscription:
         return self._known.keys()
 
     def replace(self, files: Iterable[Observed]) -> None:
-        """Other files, and what the subscriber found of them. One of which it says nothing is taken as it is now."""
+        """Other files, and what the subscriber found of them."""
+        # A file that is looked at for the first time is watched before it is read.
         self._whole = {one.path: one.stamp is None for one in files}
-        self._known = {
-            one.path: one.digest if one.digest else one.stamp if one.stamp is not None else None for one in files
-        }
-        self._git = tuple(locks_of(self._known))
+        self._known = dict.fromkeys(self._whole)
         self._watcher.plan()
+        for one in files:
+            self._known[one.path] = self._watcher.look(one.path, True) if one.fresh else one.digest or one.stamp
+        self._git = tuple(locks_of(self._known))
         self.hint.set()  # something may have changed since the subscriber looked
-
-    def begin(self, path: str) -> None:
-        """One more file, taken as it is now."""
-        self._whole[path] = True
-        self._known[path] = self._watcher.look(path, True)
-        self._git = tuple(locks_of(self._known))
-        self._watcher.plan()
 
     async def changed(self) -> list[str] | None:
         """The files that have changed and settled, sorted; None when the daemon leaves."""
@@ -136,7 +129,9 @@ class Subscription:
             away_since = (away_since or moment) if away else None
             busy = any(map(os.path.exists, self._git))
             waited = moment - began > BUSY_SECONDS
-            if now == before and (waited or (not busy and (away_since is None or moment - away_since > RETURN_SECONDS))):
+            if now == before and (
+                waited or (not busy and (away_since is None or moment - away_since > RETURN_SECONDS))
+            ):
                 return now
             before = now
 
@@ -158,16 +153,12 @@ class Watcher:
         self.rescans = 0
 
     @contextmanager
-    def subscribe(self, files: Iterable[Observed], faults: Faults | None = None) -> Iterator[Subscription]:
+    def subscribe(self, files: Iterable[Observed], faults: Faults) -> Iterator[Subscription]:
         """Watches files as long as the context lasts."""
-        subscription = Subscription(self, (), faults or Faults(""))
+        subscription = Subscription(self, faults)
         self._subscriptions.add(subscription)
         try:
-            for one in files:
-                if one.digest or one.stamp is not None:
-                    subscription.replace(files)
-                    break
-                subscription.begin(one.path)
+            subscription.replace(files)
             yield subscription
         finally:
             self._subscriptions.discard(subscription)
@@ -186,7 +177,9 @@ class Watcher:
         """Watches the folders that have to be, and no others; one that was replaced is watched anew."""
         if self.scanning and not self._subscriptions:
             self.scanning = ""
-        wanted = {folder for one in self._subscriptions for folder in folders_of(one.files)} if not self.scanning else set()
+        wanted = (
+            {folder for one in self._subscriptions for folder in folders_of(one.files)} if not self.scanning else set()
+        )
         for folder in list(self._watches):
             watch, inode = self._watches[folder]
             if folder not in wanted or _inode(folder) != inode:
@@ -196,11 +189,11 @@ class Watcher:
                     with suppress(OSError, KeyError):
                         self._observer.unschedule(watch)
         for folder in sorted(wanted - set(self._watches)):
-            inode = _inode(folder)
-            if inode is None:
+            there = _inode(folder)
+            if there is None:
                 continue
             try:
-                self._watches[folder] = self._schedule(folder), inode
+                self._watches[folder] = self._schedule(folder), there
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -287,7 +280,7 @@ def folders_of(files: Iterable[str]) -> set[str]:
     return folders
 
 
-def locks_of(files: Mapping[str, object]) -> Iterator[str]:
+def locks_of(files: Iterable[str]) -> Iterator[str]:
     """The lock files of git for the trees that files lie in."""
     seen: set[str] = set()
     for path in files:

@@ -1,12 +1,12 @@
 """A worker: a process that works on one request at a time, with its engines warm from one to the next.
 
-It is started by the daemon as a program of its own, in a session of its own, and talks to it over one socket, whose
-every message bears the number of the request that it is about. The main thread works; a second one listens, so that a cancellation is heard
-at any time. When the daemon has gone, the socket ends, and the process group with it; where native code does not let the
-listening thread run, the system's own signal at the death of a parent does the same.
+It is started by the daemon as a program of its own, in a session of its own, and talks to it over one socket, whose every
+message bears the number of the request that it is about. The main thread works; a second one listens, so that a
+cancellation is heard at any time. When the daemon has gone, the socket ends, and the process group with it; where native
+code does not let the listening thread run, the system's own signal at the death of a parent does the same.
 
-What a request may know of its surroundings comes from the client: arguments, directory, environment, terminal, mask of modes. While
-it is worked on they are this process's too, for libraries that look there (Typer's completion does).
+What a request may know of its surroundings comes from the client: arguments, directory, environment, terminal, mask of
+modes. While it is worked on they are this process's too, for libraries that look there (Typer's completion does).
 """
 
 import ctypes
@@ -101,14 +101,15 @@ class Worker:
 
     def _work(self, job: int, payload: bytes) -> Report:
         began = time.perf_counter()
-        arguments, directory, terminal, columns, environment, mask = protocol.read_request(payload)
+        request = protocol.Request(payload)
+        environment = request.environment
         output = Output(lambda number, data: self._channel.sendall(message(_KINDS[number], job, data)))
         self._tracker = Tracker()
-        self._phase.say(" ".join(arguments))
+        self._phase.say(" ".join(request.arguments))
         before = dict(os.environ)
         os.environ.clear()
         os.environ.update(environment)
-        old_mask = os.umask(mask)
+        old_mask = os.umask(request.mask)
         try:
             faults = _faults(environment)
             with self._lock:
@@ -116,12 +117,12 @@ class Worker:
             try:
                 faults.visit("job")
                 code = app.run(
-                    arguments,
-                    cwd=Path(directory),
+                    request.arguments,
+                    cwd=Path(request.directory),
                     env=environment,
                     stdout=output.stdout,
                     stderr=output.stderr,
-                    terminal=Terminal(terminal, columns),
+                    terminal=Terminal(request.terminal, request.columns),
                     make_engine=self._engines.engine,
                     make_reader=self._tracker.reader,
                     made=self._command,

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from presk.analysis import analyse
 from presk.cache.codec import TEXT, struct_codec
 from presk.cache.stage import Queries, Result, Stage
 from presk.diagnostics.order import ordered
@@ -90,7 +91,14 @@ def _check(
         tuple(syntax_errors((name, tree) for name, tree, _ in parsed)),
     )
     program = _elaborated(queries, given, _GivenHeads(data.value), dict(overrides.value))
-    return Verdict(tuple(dict.fromkeys(program.diagnostics)), program.unknown_overrides)
+    return Verdict(
+        tuple(dict.fromkeys((*program.diagnostics, *_analysed(queries, program)))), program.unknown_overrides
+    )
+
+
+def _analysed(queries: Queries, program: Program) -> tuple[Diagnostic, ...]:
+    """What effects, regularity and gradients add, once there is no error."""
+    return () if program.failed else analyse(queries, program)
 
 
 def _elaborated(queries: Queries, files: Files, reader: DataReader, overrides: Mapping[str, Dim]) -> Program:
@@ -180,7 +188,8 @@ def check_program(
     if isinstance(loaded, str):
         return loaded
     program = _elaborated(queries, loaded, reader, overrides or {})
-    return _checked(loaded, shown, program.diagnostics, program.unknown_overrides), program
+    said = (*program.diagnostics, *_analysed(queries, program))
+    return _checked(loaded, shown, said, program.unknown_overrides), program
 
 
 def _checked(loaded: Loaded, shown: str, said: Iterable[Diagnostic], unknown_overrides: tuple[str, ...]) -> Checked:

@@ -5,6 +5,8 @@ What walks over all stages (`presk cache verify`, the tests of keys) reads this 
 
 from typing import Any, Final
 
+from presk import analysis
+from presk.ad import stage as ad
 from presk.cache.codec import Codec
 from presk.cache.stage import Stage
 from presk.check import CHECK, IMPORTS, OVERRIDES
@@ -36,6 +38,11 @@ STAGES: Final[tuple[Stage[Any], ...]] = (
     CHECK,
     core.LOWER,
     core.LOWER_INIT,
+    analysis.EFFECTS,
+    analysis.REGULARITY,
+    ad.VJP,
+    ad.GRADIENTS,
+    ad.AFTER_AD,
 )
 
 CODECS: Final[tuple[Codec[Any], ...]] = (
@@ -57,5 +64,8 @@ CODECS: Final[tuple[Codec[Any], ...]] = (
     IMPORTS,
     OVERRIDES,
     core.NAMES,
+    analysis.HEADERS,
+    ad.FUNCTION,
+    ad.CALLEES,
     core.HEADER,
 )

@@ -27,7 +27,7 @@ from presk.ad.signature import own_prefix, signature
 from presk.ad.split import Entry, Part, Subject, Use
 from presk.ad.tape import Tape
 from presk.core.fusion import partition
-from presk.core.ir import Apply, Binding, Call, Fold, Function, MakeTuple, Operation, Param, Project, operands, renamed
+from presk.core.ir import Apply, Binding, Call, Fold, Function, Operation, Param, Prim, Project, operands, renamed
 from presk.core.stacks import stacked
 from presk.types.type import Tuple, Type
 
@@ -115,10 +115,10 @@ class _Forward:
         if isinstance(op, Fold):
             return self.loop(binding, op, var, residuals, parts)
         assert residuals is not None
-        pair = tape.emit(
-            Tuple((binding.type, residuals)), Call(names.fwd(use.function), use.dims, use.prefix, self.args(op, use))
-        )
-        value = self.named(binding, var, Project(pair, 0))
+        assert split is not None
+        types = Tuple((split.primal.result_type(use.dims, use.prefix), residuals))
+        pair = tape.emit(types, Call(names.fwd(use.function), use.dims, use.prefix, self.args(op, use)))
+        value = self.value(binding, var, pair)
         tape.doing(f"residuals of {self.label[binding.var]}", binding.var)
         self.found[binding.var, Part.CALLEE] = tape.item(pair, 1)
         return value
@@ -131,11 +131,15 @@ class _Forward:
         assert isinstance(op, Call)
         return op.args
 
-    def named(self, binding: Binding, var: int | None, op: Project) -> int:
-        """The value of a binding of f."""
-        if var is None:
-            return self.tape.emit(binding.type, op)
-        return self.tape.put(var, binding.name, binding.type, op)
+    def value(self, binding: Binding, var: int | None, pair: int) -> int:
+        """The value of a binding of f, item 0 of what gives more."""
+        tape = self.tape
+        whole = tape.types[pair]
+        assert isinstance(whole, Tuple)
+        op: Operation = Project(pair, 0)
+        if whole.items[0] != binding.type:
+            op = Prim("retag", (tape.item(pair, 0),))
+        return tape.emit(binding.type, op) if var is None else tape.put(var, binding.name, binding.type, op)
 
     def loop(self, binding: Binding, op: Fold, var: int | None, residuals: Type | None, parts: set[Part]) -> int:
         """A fold that scans, and carries its callee's residuals if there are any."""
@@ -145,7 +149,7 @@ class _Forward:
         if residuals is not None:
             carried = Tuple((binding.type, residuals))
             before = tape.prim(residuals, "zeros")
-            acc = tape.emit(carried, MakeTuple((acc, before)))
+            acc = tape.tuple([tape.coerced(acc, binding.type), before])
             body = self.body(binding.var, op, carried)
             self.loops.append(body)
             function, dims, prefix = (
@@ -155,11 +159,8 @@ class _Forward:
             )
         pair = Tuple((carried, stacked(carried, op.count)))
         both = tape.emit(pair, Fold(op.count, function, dims, prefix, op.stacked, acc, op.extras, scan=True))
-        if residuals is None:
-            value = self.named(binding, var, Project(both, 0))
-        else:
-            last = tape.item(both, 0)
-            value = self.named(binding, var, Project(last, 0))
+        last = both if residuals is None else tape.item(both, 0)
+        value = self.value(binding, var, last)
         tape.doing(f"residuals of {self.label[binding.var]}", binding.var)
         if residuals is not None:
             self.found[binding.var, Part.LAST] = tape.item(last, 1)

@@ -12,11 +12,13 @@ import msgspec
 from presk.ad.pipeline import AfterAd, Remat, after_ad
 from presk.ad.signature import Signature, Signatures
 from presk.ad.sweep import Derived, vjp_of
+from presk.ad.vjp import Derive, differentiate
 from presk.cache.codec import Codec, struct_codec
 from presk.cache.stage import Queries, Result, Stage
 from presk.core.ir import Call, Closure, Fold, Function, Origin, Program
 from presk.core.lower import Lowered
 from presk.core.unroll import unroll_program
+from presk.diagnostics.value import Diagnostic
 from presk.elab.codecs import PACKAGES
 
 
@@ -39,6 +41,48 @@ def _vjp(function: Function, callees: Callees) -> Derived:
 VJP: Final = Stage("vjp", __name__, (), _vjp, DERIVED, PACKAGES)
 
 
+def _deriving(queries: Queries) -> Derive:
+    """Derives one function by its stage."""
+
+    def derive(function: Function, signatures: Signatures) -> Derived:
+        called = dict.fromkeys(
+            binding.op.function for binding in function.bindings if isinstance(binding.op, Call | Fold | Closure)
+        )
+        callees = Callees(tuple(signatures[name] for name in called))
+        given = queries.leaf("function", function, FUNCTION)
+        return queries.get(VJP, given, queries.leaf("callees", callees, CALLEES), subject=function.name).value
+
+    return derive
+
+
+def _joined(
+    parts: Result[Mapping[str, Lowered]], order: tuple[str, ...]
+) -> tuple[Program, dict[tuple[str, int], Origin]]:
+    """The program that lowered declarations make, in the given order, and where its bindings come from."""
+    lowered = [parts.value[name] for name in order]
+    origins = {(site.function, site.var): site.origin for part in lowered for site in part.origins}
+    return Program(tuple(function for part in lowered for function in part.functions)), origins
+
+
+def _gradients(
+    queries: Queries, parts: Result[Mapping[str, Lowered]], *, order: tuple[str, ...]
+) -> tuple[Diagnostic, ...]:
+    program, origins = _joined(parts, order)
+    return differentiate(program, origins, (), _deriving(queries)).diagnostics
+
+
+GRADIENTS: Final = Stage(
+    "gradients",
+    __name__,
+    ("order",),
+    _gradients,
+    struct_codec(tuple[Diagnostic, ...], "gradients"),
+    PACKAGES,
+    composite=True,
+)
+"""Whether every gradient of a program can be taken: E6001, E6002."""
+
+
 def _after_ad(
     queries: Queries,
     parts: Result[Mapping[str, Lowered]],
@@ -49,23 +93,11 @@ def _after_ad(
     unroll: bool,
     objectives: tuple[str, ...],
 ) -> AfterAd:
-    lowered = {name: parts.value[name] for name in order}
-    functions = [function for part in lowered.values() for function in part.functions]
-    origins: dict[tuple[str, int], Origin] = {
-        (site.function, site.var): site.origin for part in lowered.values() for site in part.origins
-    }
-    program = Program(tuple(functions))
+    program, origins = _joined(parts, order)
     if unroll:
         program = unroll_program(program)
 
-    def derive(function: Function, signatures: Signatures) -> Derived:
-        called = dict.fromkeys(
-            binding.op.function for binding in function.bindings if isinstance(binding.op, Call | Fold | Closure)
-        )
-        callees = Callees(tuple(signatures[name] for name in called))
-        given = queries.leaf("function", function, FUNCTION)
-        return queries.get(VJP, given, queries.leaf("callees", callees, CALLEES), subject=function.name).value
-
+    derive = _deriving(queries)
     return after_ad(program, Remat(remat), hold_groups=hold, origins=origins, objectives=objectives, derive=derive)
 
 

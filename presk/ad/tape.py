@@ -96,10 +96,5 @@ class Tape:
         return self.emit(Tuple(tuple(self.types[item] for item in items)), MakeTuple(tuple(items)))
 
     def coerced(self, value: int, type_: Type) -> int:
-        """The value under a type that differs in axis names alone: retagged, a tuple item by item."""
-        found = self.types[value]
-        if found == type_:
-            return value
-        if isinstance(found, Tuple) and isinstance(type_, Tuple):
-            return self.tuple([self.coerced(self.item(value, place), item) for place, item in enumerate(type_.items)])
-        return self.prim(type_, "retag", value)
+        """The value under a type that differs in axis names alone."""
+        return value if self.types[value] == type_ else self.prim(type_, "retag", value)

@@ -6,7 +6,6 @@ worked on in this process or in another.
 """
 
 import io
-import os
 from collections.abc import Callable
 from typing import BinaryIO, Final, cast
 
@@ -59,16 +58,3 @@ class _Stream(io.RawIOBase):
 
     def flush(self) -> None:
         self._output.flush()
-
-
-def write_descriptor(number: int, data: bytes) -> None:
-    """Writes all bytes to a descriptor of this process, which may be one that does not wait."""
-    left = memoryview(data)
-    while left:
-        try:
-            left = left[os.write(number, left) :]
-        except BlockingIOError:
-            # Somebody who shares the descriptor made it so; only then this module is needed.
-            import select
-
-            select.select([], [number], [])

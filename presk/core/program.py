@@ -105,7 +105,7 @@ class _Lowering:
 
     def _used(self, header: ModuleHeader) -> list[ModuleRef]:
         instances = [field.instance for field in header.fields if isinstance(field, UseField)]
-        return _modules((*instances, header.model) if header.model is not None else instances)
+        return modules_of((*instances, header.model) if header.model is not None else instances)
 
     def _function(self, ref: FunctionRef, entry: TypedEntry) -> Result[Lowered]:
         function: TypedFunction = entry.typed.value
@@ -128,7 +128,7 @@ class _Lowering:
     def _inits(self, instances: Iterable[Instance]) -> tuple[InitName, ...]:
         """The initializers that instances name; `model`s, and modules that are initialized in place, are looked through."""
         found: dict[ModuleRef, InitName] = {}
-        waiting = _modules(instances)
+        waiting = modules_of(instances)
         while waiting:
             ref = waiting.pop()
             if ref in found:
@@ -157,7 +157,8 @@ def _concrete(typed: TypedProgram) -> list[TypedEntry]:
     return found
 
 
-def _modules(instances: Iterable[Instance]) -> list[ModuleRef]:
+def modules_of(instances: Iterable[Instance]) -> list[ModuleRef]:
+    """The modules that instances name, each as often as they do."""
     found: list[ModuleRef] = []
     waiting = list(instances)
     while waiting:

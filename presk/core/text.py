@@ -227,6 +227,19 @@ def piece_text(piece: Piece, attrs: Mapping[str, Attr], types: Sequence[Type | N
     return None
 
 
+def pieces_text(pieces: Iterable[Piece], attrs: Mapping[str, Attr], types: Sequence[Type | None]) -> str | None:
+    """What pieces write between a primitive's name and its operands; None where the attributes do not fit them."""
+    found = ""
+    for piece in pieces:
+        text = piece_text(piece, attrs, types)
+        if text is None:
+            return None
+        if isinstance(piece, NamesPiece) or not text:
+            continue
+        found += ("" if not found else ", " if isinstance(piece, LengthPiece) and piece.comma else " ") + text
+    return found
+
+
 def axis_position(type_: Type | None, name: str | None) -> int | None:
     """The place, from the last, of a tensor's axis of a name."""
     if isinstance(type_, Real | Index | Mask):
@@ -465,31 +478,25 @@ class OperationPrinter:
         written = tuple((key, attr) for key, attr in op.attrs if key not in row.spelling.implied)
         if len(attrs) != len(op.attrs) or completed(row, types, written, result) != op.attrs:
             return None
-        parts: list[str] = []
+        detail = pieces_text(row.spelling.pieces, dict(written), types)
+        if detail is None:
+            return None
+        head = ""
         used: list[str] = []
         behind: list[str] = [""] * len(op.args)
-        head = ""
         for piece in row.spelling.pieces:
-            text = piece_text(piece, dict(written), types)
-            if text is None:
-                return None
+            used += piece_keys(piece, len(written))
             if isinstance(piece, NamesPiece):
-                head = text
+                head = piece_text(piece, dict(written), types) or ""
                 keys = [f"{piece.operand}{place}" for place in range(len(op.args))]
                 if any(not isinstance(attrs.get(key), AxisNames) for key in keys):
                     return None
                 behind = [attr_text(attrs[key]) for key in keys]
                 used += [piece.out, *keys]
-                continue
-            if isinstance(piece, LengthPiece) and piece.comma:
-                parts[-1] += ","
-            if text:
-                parts.append(text)
-            used += piece_keys(piece, len(written))
         if used != [key for key, _ in written]:
             return None
         args = ", ".join(f"{self.var(var)}{names}" for var, names in zip(op.args, behind))
-        return " ".join(filter(None, (f"{primitive_name(op.name)}{head}", *parts, args)))
+        return " ".join(filter(None, (f"{primitive_name(op.name)}{head}", detail, args)))
 
 
 def piece_keys(piece: Piece, count: int) -> list[str]:

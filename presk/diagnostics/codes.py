@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from presk.diagnostics.code import Code
+from presk.diagnostics.codes_core import GRADIENTS, LOWERING, REGULARITY, UNDECLARED
 from presk.diagnostics.codes_elab import ELABORATION
 from presk.diagnostics.codes_syntax import SYNTAX
 from presk.diagnostics.codes_tool import DATA, EFFECTS, TOOL, WARNINGS
@@ -19,7 +20,10 @@ FAMILIES: Final[tuple[tuple[str, tuple[Code, ...]], ...]] = (
     ("Syntax", SYNTAX),
     ("Names, constants, dimensions, modules", ELABORATION),
     ("Types and configuration", TYPING),
-    ("Effects", EFFECTS),
+    ("Regularity", REGULARITY),
+    ("Effects", (*UNDECLARED, *EFFECTS)),
+    ("Lowering", LOWERING),
+    ("Gradients", GRADIENTS),
     ("Data", DATA),
     ("The tool itself", TOOL),
     ("Warnings", WARNINGS),

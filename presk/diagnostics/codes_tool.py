@@ -141,6 +141,38 @@ TOOL: Final = (
             args=("main.psk", "--const", "D=8"),
         ),
     ),
+    Code(
+        "E9004",
+        "worker process that ended",
+        paragraphs("""
+            The process that worked on the request ended before it had an answer: it crashed, it was killed, or the system had
+            no memory left for it. The error says how it ended and what it was working on. The daemon and all other requests go
+            on; a new process takes the next request. The command leaves with 70.
+
+            There is no example, since no program should do this.
+        """),
+        paragraphs("""
+            Run the command again. If memory ran out, make it smaller or end what else runs. If it ends in the same way again,
+            please report it, with the program and the end of `presk daemon log`.
+        """),
+        None,
+    ),
+    Code(
+        "E9005",
+        "daemon that cannot be had or that ended",
+        paragraphs("""
+            The daemon ended while it passed on an answer, of which a part has been printed; or a command on the daemon itself
+            (`presk daemon start`, `presk watch`) cannot start one. Where nothing has been printed yet, a command asks a new
+            daemon, and works without one if none comes up. The command leaves with 70.
+
+            There is no example, since it says nothing about a program.
+        """),
+        paragraphs("""
+            Run the command again. The message and `presk daemon log` say what happened; `presk --no-daemon` works without the
+            daemon.
+        """),
+        None,
+    ),
 )
 
 WARNINGS: Final = (

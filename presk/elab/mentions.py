@@ -5,7 +5,8 @@ bound inside (parameters, `let`s) are mentioned too: an entity of the file that 
 environment. A field name may be a module's member (`net.apply`), a bare name a sibling function's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -44,7 +45,10 @@ def _leaves(node: type[tree.Node]) -> list[type[tree.Node]]:
 
 
 _KINDS: Final[tuple[type, ...]] = (*_leaves(tree.Node)[1:], tree.MemberChunk, tree.ItemChunk)
-_CHILDREN: Final[Mapping[type, tuple[str, ...]]] = MappingProxyType({kind: _child_fields(kind) for kind in _KINDS})
+_CHILDREN: Final[Mapping[type, Callable[[Any], Any] | None]] = MappingProxyType(
+    {kind: attrgetter(*fields) if (fields := _child_fields(kind)) else None for kind in _KINDS}
+)
+"""What gives a node's children: a child, or a tuple of several (which is walked like any tuple of nodes)."""
 
 
 def mentions(root: object, implied: Mapping[str, tuple[str, ...]] = MappingProxyType({})) -> Mentions:
@@ -55,14 +59,14 @@ def mentions(root: object, implied: Mapping[str, tuple[str, ...]] = MappingProxy
     waiting: list[Any] = [root]
     while waiting:
         node = waiting.pop()
-        if node is None:
-            continue
         kind = type(node)
         if kind is tuple:
-            waiting.extend(node)
+            waiting += node
             continue
         if kind is tree.Name:
             names.add(node.name)
+            continue
+        if node is None:
             continue
         if kind is tree.NamedType:
             names.add(node.path[0])
@@ -73,8 +77,9 @@ def mentions(root: object, implied: Mapping[str, tuple[str, ...]] = MappingProxy
             fields.add(node.name)
             if type(node.base) is tree.Name:
                 paths.add(f"{node.base.name}.{node.name}")
-        for attribute in _CHILDREN[kind]:
-            waiting.append(getattr(node, attribute))
+        children = _CHILDREN[kind]
+        if children is not None:
+            waiting.append(children(node))
     for name in tuple(names):
         names.update(implied.get(name, ()))
     return Mentions(tuple(sorted(names)), tuple(sorted(paths)), tuple(sorted(fields)))

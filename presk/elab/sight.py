@@ -90,6 +90,7 @@ class Sight:
     def __init__(self, queries: Queries) -> None:
         self._queries: Final = queries
         self._mark: Final = queries.leaf("mark", "", codecs.MARK)
+        self._named: Final[dict[str, Result[str]]] = {}
         self.files: dict[str, FileState] = {}
 
     def environment(
@@ -107,7 +108,7 @@ class Sight:
         `hidden` are names whose use closes a cycle: they are broken here. `of_module` is the module of a member
         function, which sees its module's members.
         """
-        entries: dict[str, Entry] = {FILE: self._queries.leaf("file", state.name, codecs.MARK)}
+        entries: dict[str, Entry] = {FILE: self._file(state.name)}
         for name in mentioned.names:
             if name in hidden:
                 entries[f"{BROKEN}{name}"] = self._mark
@@ -130,6 +131,12 @@ class Sight:
         """The header of a module of any file, if it has been elaborated."""
         state = self.files.get(ref.file)
         return None if state is None else state.entities.get(ref.name)
+
+    def _file(self, name: str) -> Result[str]:
+        found = self._named.get(name)
+        if found is None:
+            found = self._named[name] = self._queries.leaf("file", name, codecs.MARK)
+        return found
 
     # --- names --------------------------------------------------------------------------------------------------------
 

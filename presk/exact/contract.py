@@ -27,6 +27,7 @@ _DOUBLE: Final = 53
 _BLOCK: Final = 1 << 22  # digits that are held at once, of either matrix or of the result: 32 MB
 _SMALL: Final = 2048  # multiplications below which setting up costs more than it saves
 _USUAL_WIDTH: Final = 22
+_USUAL_SUM: Final = 1024  # bits that most exact sums need no more than
 _PRODUCT_COST: Final = 0.05  # ns for a multiplication of digits
 _DIGIT_COST: Final = 20.0  # ns for taking a digit out of a number, or for carrying one of the result
 _PLAIN_COST: Final = 200.0  # ns for an exact multiplication and its share of `fsum`
@@ -44,7 +45,7 @@ def product(left: Objects, right: Objects, bits: int | None) -> Objects:
     result = np.full((count, rows, columns), ZERO, dtype=object)
     if result.size == 0 or inner == 0:
         return result
-    if result.size * inner <= _SMALL:
+    if not by_blas(left, right):
         _plain(left, right, result, bits, None, None)
         return result
     one, other = unpack(left.ravel().tolist()), unpack(right.ravel().tolist())
@@ -64,6 +65,11 @@ def product(left: Objects, right: Objects, bits: int | None) -> Objects:
     if wild_rows.any() or wild_columns.any():
         _plain(left, right, result, bits, wild_rows, wild_columns)
     return result
+
+
+def by_blas(left: Objects, right: Objects) -> bool:
+    """Whether a product is large enough for digits."""
+    return left.size * right.shape[2] > _SMALL
 
 
 class _Plan:
@@ -287,6 +293,10 @@ def dot(left: list[Scalar], right: list[Scalar], bits: int | None) -> Scalar:
 
 def exact_sum(terms: list[Scalar]) -> Scalar:
     """Σ terms with no rounding; OverflowError beyond 2²⁴ bits."""
+    usual = gmpy2.context(precision=_USUAL_SUM)
+    total = usual.fsum(terms)
+    if not usual.inexact:
+        return total
     nonzero = [x for x in terms if x != 0]
     if not nonzero:
         return ZERO

@@ -1,9 +1,9 @@
 """What is given from outside: `.npy`, `.safetensors` and JSON files, and words of the command line, read exactly.
 
 A file is read first without regard to a type (`raw_of_file`, `raw_of_word`), so that the lengths of its tensors can determine
-dimensions; then against the type, with every index, length and number checked at its place. Nothing is clamped, rounded to a float or
-guessed. JSON is what `--json` prints: tensors are objects with `data` (and `shape`, `axes`, `type`) or nested lists, reals are decimals,
-in strings or not, tuples are lists, trees objects, keys 64 hexadecimal digits.
+dimensions; then against the type, with every index, length and number checked at its place. Nothing is clamped, or guessed, or
+rounded to a float. JSON is what `--json` prints: tensors are objects with `data` (and `shape`, `axes`, `type`) or nested lists,
+reals are decimals, in strings or not, tuples are lists, trees objects, keys 64 hexadecimal digits.
 """
 
 import io
@@ -28,6 +28,7 @@ from presk.types.trees import ParamField
 from presk.types.type import HyperKind, Shape, Type
 
 EXACT_INTEGERS: Final = 1 << 53
+_TENSOR_KEYS: Final = frozenset({"type", "axes", "shape", "data", "bounds"})
 _HEX: Final = re.compile(r"[0-9a-fA-F]{64}")
 _DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _RATIONAL: Final = re.compile(r"[+-]?\d+/\d+")
@@ -64,7 +65,7 @@ Raw = Tensor | list["Raw"] | dict[str, "Raw"] | Numeral | str | bool
 
 def raw_of_word(text: str) -> Raw:
     """A value of the command line."""
-    return text in ("true",) if text in ("true", "false") else text
+    return text == "true" if text in ("true", "false") else text
 
 
 def raw_of_file(given: Given) -> Raw:
@@ -126,7 +127,7 @@ def _safetensors(given: Given) -> Raw:
     """Tensors by name; names with dots are paths in a tree."""
     _refuse_repeated_names(given)
     try:
-        entries = safetensors.deserialize(given.data)
+        entries: list[tuple[str, dict[str, Any]]] = safetensors.deserialize(given.data)  # type: ignore[no-untyped-call]  # has no types
     except safetensors.SafetensorError as error:
         raise _damaged(given, str(error).removeprefix("Error while deserializing: ")) from None
     tree: dict[str, Raw] = {}
@@ -193,9 +194,11 @@ def _json(given: Given) -> Raw:
 
 def _raw(given: Given, content: Any) -> Raw:
     match content:
-        case {"data": data, "shape": list() as shape}:
+        case {"data": data, "shape": list() as shape} if set(content) <= _TENSOR_KEYS:
             lengths = tuple(_length(given, one) for one in shape)
-            elements = _flattened(given, data, lengths)
+            elements = _regular(data, lengths)
+            if elements is None:
+                raise _damaged(given, f"`data` does not have the shape {list(lengths)}")
             return Tensor(gathered(elements, lengths))
         case dict():
             return {name: _raw(given, value) for name, value in content.items()}
@@ -215,46 +218,41 @@ def _length(given: Given, numeral: Any) -> int:
     return int(numeral)
 
 
-def _flattened(given: Given, data: Any, lengths: tuple[int, ...]) -> list[Any]:
-    """The elements of nested lists, which must have these lengths."""
-    level = [data]
-    for length in lengths:
-        below: list[Any] = []
-        for item in level:
-            if not isinstance(item, list) or len(item) != length:
-                raise _damaged(given, f"`data` does not have the shape {list(lengths)}")
-            below += item
-        level = below
-    if any(isinstance(item, list | dict) or item is None for item in level):
-        raise _damaged(given, f"`data` does not have the shape {list(lengths)}")
-    return level
-
-
 # --- tensors ------------------------------------------------------------------------------------------------------------
 
 
 def as_tensor(raw: Raw, path: str) -> Array:
-    """What is given for a tensor as an array; DATA for what is none (nested lists must be regular)."""
-    match raw:
-        case Tensor(array):
-            return array
-        case Numeral() | str() | bool():
-            one: Array = np.empty((), dtype=object)
-            one[()] = raw
-            return one
-        case list():
-            parts = [as_tensor(item, path) for item in raw]
-            if any(part.shape != parts[0].shape or part.dtype != object for part in parts):
-                raise Fault(DATA, f"what is given for `{path}` is no regular array of numbers")
-            return np.stack(parts) if parts else np.empty((0,), dtype=object)
-        case {"data": data} if set(raw) <= {"data", "type", "axes", "shape"}:
-            return as_tensor(data, path)
-        case {"": one} if len(raw) == 1:
-            return as_tensor(one, path)
-        case dict():
-            if len(raw) == 1:
-                return as_tensor(next(iter(raw.values())), path)
-            raise Fault(DATA, f"`{path}` is one tensor, and {len(raw)} names are given for it")
+    """What is given for a tensor as an array; DATA for what is none (nested lists must be regular).
+
+    A file with one name in it gives that tensor.
+    """
+    if isinstance(raw, Tensor):
+        return raw.array
+    if isinstance(raw, dict):
+        if len(raw) == 1:
+            return as_tensor(next(iter(raw.values())), path)
+        if "data" in raw and raw.keys() <= _TENSOR_KEYS:
+            return as_tensor(raw["data"], path)
+        raise Fault(DATA, f"`{path}` is one tensor, and {len(raw)} names are given for it")
+    lengths: list[int] = []
+    inner: Raw = raw
+    while isinstance(inner, list):
+        lengths.append(len(inner))
+        inner = inner[0] if inner else ""
+    elements = _regular(raw, lengths)
+    if elements is None:
+        raise Fault(DATA, f"what is given for `{path}` is no regular array of numbers")
+    return gathered(elements, tuple(lengths))
+
+
+def _regular(nested: Any, lengths: Sequence[int]) -> list[Any] | None:
+    """The elements of nested lists; None unless these are their lengths."""
+    level = [nested]
+    for length in lengths:
+        if any(not isinstance(item, list) or len(item) != length for item in level):
+            return None
+        level = [one for item in level for one in item]
+    return level if all(isinstance(item, bool | str) for item in level) else None
 
 
 def infer_lengths(shape: Shape, lengths: tuple[int, ...], dims: dict[str, int], path: str) -> tuple[int, ...] | None:

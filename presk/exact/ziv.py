@@ -26,6 +26,10 @@ _MOST: Final = 1 << 17
 _NEAREST: Final = 0
 _TOWARDS_ZERO: Final = 1
 _ONE: Final = gmpy2.mpfr(1)
+_HALF: Final = gmpy2.mpfr(0.5)
+_MINUS_HALF: Final = gmpy2.mpfr(-0.5)
+_TWO: Final = gmpy2.mpfr(2)
+_BELOW_ALL: Final = -(1 << 31)
 _UNDERFLOW: Final = 31  # exp(−2³¹) is below MPFR's range: no larger exponent of an argument loses bits
 
 Context = Any
@@ -90,7 +94,7 @@ def _more(q: int, needed: bool, bits: int) -> int:
 
 
 def _exponents(xs: Sequence[Scalar]) -> list[int]:
-    return [gmpy2.get_exp(x) if x != 0 else 0 for x in xs]
+    return [gmpy2.get_exp(x) if x else 0 for x in xs]
 
 
 def sigmoid(xs: Sequence[Scalar], q: int) -> tuple[list[Scalar], list[int]]:
@@ -110,9 +114,9 @@ def gelu(xs: Sequence[Scalar], q: int) -> tuple[list[Scalar], list[int]]:
     exponents = [max(0, min(e, _UNDERFLOW + 2)) for e in _exponents(xs)]
     p = q + 2 * max(exponents, default=0)
     c = working(p)
-    half_root = c.sqrt(c.div(1, 2))
+    half_root = c.sqrt(_HALF)
     tails = map(c.erfc, map(c.mul, map(c.minus, xs), repeat(half_root)))
-    values = [c.div_2exp(v, 1) for v in map(c.mul, xs, tails)]
+    values = list(map(c.mul, map(c.mul, xs, tails), repeat(_HALF)))
     # δ of three roundings (−x, the root, the product), then erfc's and the last product's.
     return values, [p - 6 - 2 * e for e in exponents]
 
@@ -122,19 +126,23 @@ def gelu_derivative(xs: Sequence[Scalar], q: int) -> tuple[list[Scalar], list[in
     exponents = [max(0, min(e, _UNDERFLOW + 2)) for e in _exponents(xs)]
     p = q + 2 * max(exponents, default=0)
     c = working(p)
-    half_root = c.sqrt(c.div(1, 2))
-    density = c.div(1, c.sqrt(c.mul(2, c.const_pi())))
-    values, errors = [], []
-    for x, e in zip(xs, exponents):
-        first = c.div_2exp(c.erfc(c.mul(c.minus(x), half_root)), 1)
-        second = c.mul(c.mul(x, density), c.exp(c.minus(c.div_2exp(c.mul(x, x), 1))))
-        value = c.add(first, second)
-        values.append(value)
-        # Both have about the error of gelu's terms, relative to themselves: x² is rounded before exp.
-        largest = max((gmpy2.get_exp(term) for term in (first, second) if term != 0), default=0)
-        lost = largest - gmpy2.get_exp(value) + 1 if value != 0 else 0
-        errors.append(p - 6 - 2 * e - max(0, lost))
-    return values, errors
+    half_root = c.sqrt(_HALF)
+    density = c.div(_ONE, c.sqrt(c.mul(c.const_pi(), _TWO)))
+    tails = list(map(c.mul, map(c.erfc, map(c.mul, map(c.minus, xs), repeat(half_root))), repeat(_HALF)))
+    bells = map(c.exp, map(c.mul, map(c.mul, xs, xs), repeat(_MINUS_HALF)))
+    slopes = list(map(c.mul, map(c.mul, xs, bells), repeat(density)))
+    values = list(map(c.add, tails, slopes))
+    # Both have about the error of gelu's terms, relative to themselves: x² is rounded before exp. The sum has the larger one's.
+    lost = [
+        max(one, other) - size + 1
+        for one, other, size in zip(_sizes(tails), _sizes(slopes), _sizes(values), strict=True)
+    ]
+    return values, [p - 6 - 2 * e - max(0, bits) for e, bits in zip(exponents, lost)]
+
+
+def _sizes(xs: Sequence[Scalar]) -> list[int]:
+    """MPFR's exponents; of 0 one below all."""
+    return [gmpy2.get_exp(x) if x else _BELOW_ALL for x in xs]
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

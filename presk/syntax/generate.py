@@ -20,7 +20,7 @@ HERE: Final = Path(__file__).parent
 STARTS: Final = ("declaration", "member", "item", "header", "line", "expression", "type")
 
 
-class _NoLexer(Lexer):
+class NoLexer(Lexer):
     """Lark wants a lexer class; ours works before the parser, so this one is never run."""
 
     def __init__(self, conf: object) -> None:
@@ -46,7 +46,7 @@ def grammar_tables(grammar: str) -> str:
     lark = Lark(
         grammar,
         parser="lalr",
-        lexer=_NoLexer,
+        lexer=NoLexer,
         start=list(STARTS),
         maybe_placeholders=False,
         keep_all_tokens=True,

@@ -52,12 +52,12 @@ SYNONYMS: Final = (("Real", "ℝ"), ("\\", "λ"), ("@", "·"), ("><", "⊗"), ("
 SYMBOLS: Final = frozenset("|> | ⊗ ∘ == <= >= < > + - * / % · ^ ( ) [ ] { } , : = -> . .. ...".split())
 _CANONICAL: Final = tuple((word, word) for word in (*sorted(RESERVED), *sorted(SYMBOLS))) + SYNONYMS
 
-# Letters, and everything outside ASCII but `·`, U+0387, `∘`, `⊗`: a run of them is one lexeme, and looked at afterwards.
-_LETTER: Final = r"A-Za-z_\x80-\xb6\xb8-\u0386\u0388-\u2217\u2219-\u2296\u2298-\U0010ffff"
-_WORD: Final = f"[{_LETTER}]"
-_WORDS: Final = f"[0-9{_LETTER}]*"
-# What a unit may begin with: letters, so that `4×D` is a number and a character.
-_UNIT: Final = r"[A-Za-z_\xaa\xb5\xba\xc0-\xd6\xd8-\xf6\xf8-\u0386\u0388-\u1fff]"
+# Letters, `_` and everything outside ASCII but `·`, U+0387, `∘`, `⊗`: a run of them is one lexeme, and looked at afterwards.
+# The classes are written by what is not in them: ranges up to the last code point take `re` milliseconds to compile.
+_WORD: Final = r"[^\x00-@\[-^`{-\x7f·\u0387∘⊗]"
+_WORDS: Final = r"[^\x00-/:-@\[-^`{-\x7f·\u0387∘⊗]*"
+# What a unit may begin with: letters of the nearer alphabets, so that `4×D` and `4−D` are a number and a character.
+_UNIT: Final = r"[A-Za-z_\xaa\xb5\xba\xc0-\xd6\xd8-\xf6\xf8-\u0386\u0388-\u04ff]"
 
 # In order: what comes first wins.
 _LEXEME: Final = re.compile(

@@ -107,7 +107,7 @@ def test_a_data_file_appears_changes_and_goes(desk: Desk) -> None:
 
 # --- other processes --------------------------------------------------------------------------------------------------
 
-COMMAND: Final = (sys.executable, "-c", "from presk.cli.client import main; main()")
+COMMAND: Final = (sys.executable, "-c", "from presk.cli.client import main; main()", "--no-daemon")
 
 
 def stats(folder: Path, *arguments: str, env: Mapping[str, str]) -> tuple[str, dict[str, dict[str, str]]]:

@@ -40,9 +40,13 @@ class Seeded:
 _BELOW: Final = tuple(st.integers(0, max(n - 1, 0)) for n in range(200))
 
 
+_NOTHING: Final = st.just(None)
+
+
 @st.composite
 def _part(draw: Any, make: Callable[[], Any]) -> Any:
-    # The draws go to the outer function; this one only groups them, so that one part can take another's place in shrinking.
+    # What is drawn inside belongs together, so that one part can take another's place in shrinking.
+    draw(_NOTHING)
     return make()
 
 

@@ -1,7 +1,9 @@
 """The strategies draw what they promise: every form, every operator, valid names."""
 
-import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
+from typing import get_args
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from presk.syntax import tree as t
 from presk.syntax.lexer import is_name
@@ -35,29 +37,23 @@ def walk(root: object) -> list[Node]:
     return found
 
 
-SEARCH = settings(
-    max_examples=5000,
-    phases=(Phase.generate,),
-    suppress_health_check=list(HealthCheck),
-    derandomize=True,
-    database=None,
-)
+def test_every_form_and_operator_is_grown() -> None:
+    """300 declarations of moderate size hold every node class and every operator."""
+    nodes = [node for seed in range(300) for node in walk(programs.Grower(seed).declaration(30))]
+    assert {type(node).__name__ for node in nodes} == forms()
+    assert {node.operator for node in nodes if isinstance(node, t.Binary)} == set(programs.OPERATORS)
 
 
-@pytest.mark.parametrize("form", sorted(forms()))
-def test_every_form_is_drawn(form: str) -> None:
-    """A declaration with the form in it is found."""
-    find(programs.declarations, lambda tree: any(type(node).__name__ == form for node in walk(tree)), settings=SEARCH)
+def test_every_expression_and_type_is_drawn() -> None:
+    seen: set[str] = set()
 
+    @settings(suppress_health_check=list(HealthCheck))
+    @given(st.one_of(programs.expressions, programs.types))
+    def look(tree: Node) -> None:
+        seen.update(type(node).__name__ for node in walk(tree))
 
-@pytest.mark.parametrize("operator", programs.OPERATORS)
-def test_every_operator_is_drawn(operator: str) -> None:
-    """An expression with the operator in it is found, below the top."""
-
-    def has_it(tree: t.Expr) -> bool:
-        return any(isinstance(node, t.Binary) and node.operator == operator for node in walk(tree)[1:])
-
-    find(programs.expressions, has_it, settings=SEARCH)
+    look()
+    assert seen >= {form.__name__ for form in (*get_args(t.Expr), *get_args(t.TypeExpr))}
 
 
 @given(programs.names)

@@ -40,11 +40,12 @@ PARTS: Final = (
     Part("presk.prims", ("presk.types", "presk.diagnostics")),
     Part("presk.elab", ("presk.syntax", "presk.types", "presk.cache")),
     Part("presk.typing", ("presk.elab", "presk.prims")),
-    Part("presk.check", ("presk.typing",)),
     
     Part("presk.core", ("presk.typing", "presk.prims")),
-    Part("presk.stages", ("presk.check", "presk.core")),
     Part("presk.ad", ("presk.core",)),
+    Part("presk.analysis", ("presk.ad",)),
+    Part("presk.check", ("presk.analysis",)),
+    Part("presk.stages", ("presk.check",)),
     Part("presk.exact", ("presk.core",)),
     Part("presk.realize", ("presk.core",)),
     Part("presk.kernels", ("presk.realize",)),
@@ -52,11 +53,18 @@ PARTS: Final = (
     Part("presk.serve", ("presk.ad", "presk.exact", "presk.kernels")),
     Part("presk.export", ("presk.ad", "presk.exact", "presk.kernels")),
     Part("presk.experiment", ("presk.train", "presk.serve", "presk.export")),
+    # What a client knows of the daemon: the wire, where it lies, how to come to it, and what it says of itself.
     Part("presk.daemon.protocol"),
-    Part("presk.cli", ("presk.check", "presk.stages", "presk.experiment", "presk.daemon.protocol")),
+    Part("presk.daemon.places"),
+    Part("presk.daemon.connect", ("presk.daemon.protocol", "presk.daemon.places")),
+    Part("presk.daemon.messages"),
+    Part(
+        "presk.cli",
+        ("presk.check", "presk.stages", "presk.experiment", "presk.daemon.connect", "presk.daemon.messages"),
+    ),
     Part("presk.daemon", ("presk.cli",)),
     # The thin client: sockets and the protocol. With --no-daemon it runs the application, which is heavy, in its process.
-    Part("presk.cli.client", ("presk.daemon.protocol",), deferred=("presk.cli", "presk.daemon")),
+    Part("presk.cli.client", ("presk.daemon.connect",), deferred=("presk.cli", "presk.daemon")),
 )
 
 # Where the name that is imported is not the name of the package that brings it.

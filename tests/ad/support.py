@@ -1,0 +1,115 @@
+"""Programs for the tests of differentiation, and what is asked of every one of them."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import numpy as np
+
+from presk.ad.pipeline import AfterAd, Remat, after_ad
+from presk.core.ir import Function, Program
+from presk.core.lower import Mode
+from presk.core.text import print_program
+from presk.core.verify import verify
+from tests.ad.evaluate import Evaluator, Scope, dot, moved, sample
+from tests.core.support import Lowered, from_source
+
+PREFIX: Final = (2,)
+"""The leading axes that `...` of a function stands for, where a test runs it by itself."""
+
+
+def lowered(text: str, mode: Mode = Mode.INFERENCE) -> Lowered:
+    """A program that is written in a test."""
+    with TemporaryDirectory() as folder:
+        return from_source(Path(folder), {"main.psk": text}, mode)
+
+
+def named(program: Program, name: str) -> Function:
+    """A function of a program."""
+    return next(function for function in program.functions if function.name == name)
+
+
+def text_of(program: Program, name: str) -> str:
+    """A function as the text form prints it."""
+    return print_program(Program((named(program, name), *program.functions)), numbers=False).partition("fn ")[2]
+
+
+def all_ways(program: Program) -> dict[tuple[Remat, bool], AfterAd]:
+    """A program after differentiation, both policies, groups held or not."""
+    found = {}
+    for remat in Remat:
+        for hold in (False, True):
+            found[remat, hold] = after_ad(program, remat, hold_groups=hold)
+            assert not found[remat, hold].diagnostics
+    return found
+
+
+def sound(program: Program, headers: Mapping[Any, Any], after: str) -> None:
+    """The verifier finds nothing."""
+    found = verify(program, headers, after=after, differentiated=True)
+    assert not found, "\n".join(map(str, found[:5]))
+
+
+def equal(x: Any, y: Any) -> bool:
+    """Whether two values have the same bits; NaN is NaN."""
+    if isinstance(x, dict):
+        return list(x) == list(y) and all(equal(item, y[name]) for name, item in x.items())
+    if isinstance(x, tuple | list):
+        return len(x) == len(y) and all(map(equal, x, y))
+    return np.array_equal(np.asarray(x), np.asarray(y), equal_nan=isinstance(x, np.ndarray) and x.dtype == np.float64)
+
+
+def arguments(function: Function, headers: Mapping[Any, Any], dims: Mapping[str, int], seed: int = 1) -> list[Any]:
+    """Arguments of a function, drawn."""
+    evaluator, scope = Evaluator(Program(()), headers), Scope(dims, PREFIX)
+    rng = np.random.default_rng(seed)
+    return [sample(evaluator, param.type, scope, rng) for param in function.params]
+
+
+def dims_of(function: Function, given: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Small lengths for a function's dimensions, all different."""
+    return {name: 3 + place for place, name in enumerate(function.dims)} | dict(given or {})
+
+
+def against_differences(
+    program: Program,
+    differentiated: Program,
+    name: str,
+    headers: Mapping[Any, Any],
+    dims: Mapping[str, int],
+    *,
+    tolerance: float = 1e-6,
+    seed: int = 1,
+) -> None:
+    """The gradient of a function that gives ℝ[] in its last argument against central differences, in two directions."""
+    function = named(program, name)
+    args = arguments(function, headers, dims, seed)
+    before, after = Evaluator(program, headers), Evaluator(differentiated, headers)
+    found = after.run(f"{name}.grad", args, dims, PREFIX)
+    rng = np.random.default_rng(seed + 1)
+    step = 1e-5
+    for _ in range(2):
+        direction = sample(after, function.params[-1].type, Scope(dims, PREFIX), rng)
+        sides = [
+            float(before.run(name, [*args[:-1], moved(args[-1], direction, by)], dims, PREFIX)) for by in (step, -step)
+        ]
+        expected, given = (sides[0] - sides[1]) / (2 * step), dot(found, direction)
+        assert abs(expected - given) <= tolerance * max(1.0, abs(expected)), (name, expected, given)
+
+
+def same_bits(
+    programs: Mapping[Any, Program],
+    name: str,
+    args: list[Any],
+    headers: Mapping[Any, Any],
+    dims: Mapping[str, int],
+    storage: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> None:
+    """One function of several programs gives one value."""
+    values = {
+        way: Evaluator(program, headers, storage).run(name, args, dims, PREFIX) for way, program in programs.items()
+    }
+    first = next(iter(values))
+    for way, value in values.items():
+        assert equal(values[first], value), f"{name}: {first} and {way} differ"
