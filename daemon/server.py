@@ -326,8 +326,7 @@ class Server:
                 self._counts["cancelled"] += 1
                 code = CANCELLED
             self._log.write(f"job {job.id} exit {code} after {time.monotonic() - job.began:.3f} s")
-            if self._flights.get(job.payload) is flight:
-                del self._flights[job.payload]
+            self._close_flight(job, flight)
             if not ended.done():
                 ended.set_result(_Ended(code))
             if flight is not None and not flight.landed.done():
@@ -338,18 +337,22 @@ class Server:
             if worker is not None:
                 self._after(worker, job, report)
         finally:
+            if not ended.done():
+                ended.set_result(_Ended(FAILED))
             telling.cancel()
             self._jobs.pop(job.id, None)
             self._scheduler.leave(job)
-            if self._flights.get(job.payload) is flight:
-                del self._flights[job.payload]
+            self._close_flight(job, flight)
             if flight is not None:
                 flight.land(None)
-            if not ended.done():
-                ended.set_result(_Ended(FAILED))
             self._used = time.monotonic()
             if self._leaving and not self._jobs:
                 self._ended.set()
+
+    def _close_flight(self, job: Job, flight: Flight | None) -> None:
+        """Nobody joins any more: who comes now may have seen files that the job has not."""
+        if flight is not None and self._flights.get(job.payload) is flight:
+            del self._flights[job.payload]
 
     async def _attempt(
         self, job: Job, flight: Flight | None, client: Client, telling: "asyncio.Task[object]"

@@ -91,9 +91,10 @@ def _check(
         tuple(syntax_errors((name, tree) for name, tree, _ in parsed)),
     )
     program = _elaborated(queries, given, _GivenHeads(data.value), dict(overrides.value))
-    return Verdict(
-        tuple(dict.fromkeys((*program.diagnostics, *_analysed(queries, program)))), program.unknown_overrides
-    )
+    # An import without a file is reported outside, and leaves no less of a hole in the program than other errors.
+    whole = all(edge.target is not None for _, _, edges in parsed for edge in edges)
+    found = _analysed(queries, program) if whole else ()
+    return Verdict(tuple(dict.fromkeys((*program.diagnostics, *found))), program.unknown_overrides)
 
 
 def _analysed(queries: Queries, program: Program) -> tuple[Diagnostic, ...]:

@@ -6,6 +6,7 @@ What walks over all stages (`presk cache verify`, the tests of keys) reads this 
 from typing import Any, Final
 
 from presk import analysis
+from presk import run as running
 from presk.ad import stage as ad
 from presk.cache.codec import Codec
 from presk.cache.stage import Stage
@@ -43,6 +44,7 @@ STAGES: Final[tuple[Stage[Any], ...]] = (
     ad.VJP,
     ad.GRADIENTS,
     ad.AFTER_AD,
+    running.RUN,
 )
 
 CODECS: Final[tuple[Codec[Any], ...]] = (
@@ -67,5 +69,8 @@ CODECS: Final[tuple[Codec[Any], ...]] = (
     analysis.HEADERS,
     ad.FUNCTION,
     ad.CALLEES,
+    running.QUESTION,
+    running.ORIGINS,
+    running.INPUT_NAMES,
     core.HEADER,
 )

@@ -21,6 +21,8 @@ NEEDS_THE_SHELL = ("--install-completion", "--show-completion")
 
 DONE, USAGE, INTERNAL, CANCELLED = 0, 2, 70, 130
 COLUMNS = 120
+CANCEL_SECONDS = 10.0
+"""How long the daemon may take to end what was cancelled; it needs two seconds at most."""
 
 
 class _Closed(Exception):
@@ -49,8 +51,9 @@ def _run(arguments: "list[str]") -> int:
     first = arguments[0] if arguments else ""
     if first in LOCAL:
         return _locally(arguments, directory, tool=True)
-    apart = first == "--no-daemon" or any(one in NEEDS_THE_SHELL for one in arguments)
-    if apart or os.environ.get("PRESK_NO_DAEMON"):
+    if first == "--no-daemon":
+        return _locally(arguments[1:], directory)
+    if os.environ.get("PRESK_NO_DAEMON") or any(one in NEEDS_THE_SHELL for one in arguments):
         return _locally(arguments, directory)
     try:
         code = _ask(arguments, directory)
@@ -134,7 +137,10 @@ def _relay(connection: "connect.Connection") -> "int | None":
                 raise
             # The answer to this is the last frame; a second Ctrl-C does not wait for it.
             cancelled = True
+            connection.channel.settimeout(CANCEL_SECONDS)
             connection.send(protocol.frame(protocol.CANCEL))
+        except TimeoutError:
+            break
         except _Closed:
             return DONE
     if cancelled:

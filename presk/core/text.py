@@ -597,4 +597,6 @@ def _header(function: Function, types: TypePrinter) -> list[str]:
             lines[-1] += f" {text}" if place else text
     if not params:
         lines[-1] += ")"
+    if len(lines) > 1 and len(lines[-1]) + 1 + len(end) <= WIDTH:
+        return [*lines[:-1], f"{lines[-1]} {end}"]
     return [*lines, f"    {end}"]

@@ -11,13 +11,15 @@ MAIN: Final = "main.psk"
 
 
 class Example(msgspec.Struct, frozen=True):
-    """A program and the arguments behind `presk check` that make it an example; file names are relative, with `/`.
+    """A program and the arguments behind `presk check` (or another `command`) that make it an example; file names are relative,
+    with `/`.
 
     A file is text or, where its bytes matter, bytes.
     """
 
     files: Mapping[str, str | bytes]
     args: tuple[str, ...] = (MAIN,)
+    command: str = "check"
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -36,9 +38,15 @@ class Code(msgspec.Struct, frozen=True):
     mended: Example | None = None
 
 
-def program(text: str, files: Mapping[str, str | bytes] | None = None, *, args: tuple[str, ...] = (MAIN,)) -> Example:
+def program(
+    text: str,
+    files: Mapping[str, str | bytes] | None = None,
+    *,
+    args: tuple[str, ...] = (MAIN,),
+    command: str = "check",
+) -> Example:
     """An example whose main file is `text`, its indentation and first line break taken away; `files` are the others."""
-    return Example(MappingProxyType({MAIN: source(text), **(files or {})}), args)
+    return Example(MappingProxyType({MAIN: source(text), **(files or {})}), args, command)
 
 
 def source(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Final
 from presk.diagnostics.code import Code
 from presk.diagnostics.codes_core import GRADIENTS, LOWERING, REGULARITY, UNDECLARED
 from presk.diagnostics.codes_elab import ELABORATION
+from presk.diagnostics.codes_run import INPUTS, RUN
 from presk.diagnostics.codes_syntax import SYNTAX
 from presk.diagnostics.codes_tool import DATA, EFFECTS, TOOL, WARNINGS
 from presk.diagnostics.codes_typing import TYPING
@@ -24,7 +25,8 @@ FAMILIES: Final[tuple[tuple[str, tuple[Code, ...]], ...]] = (
     ("Effects", (*UNDECLARED, *EFFECTS)),
     ("Lowering", LOWERING),
     ("Gradients", GRADIENTS),
-    ("Data", DATA),
+    ("Running", RUN),
+    ("Data and inputs", (*DATA, *INPUTS)),
     ("The tool itself", TOOL),
     ("Warnings", WARNINGS),
 )

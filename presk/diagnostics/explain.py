@@ -87,7 +87,7 @@ def _paragraphs(text: str, form: _Form) -> Iterable[str]:
 
 
 def _command(example: Example) -> str:
-    return " ".join(("presk check", *example.args))
+    return " ".join(("presk", example.command, *example.args))
 
 
 def _example(example: Example, form: _Form) -> list[str]:

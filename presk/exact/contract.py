@@ -69,7 +69,7 @@ def product(left: Objects, right: Objects, bits: int | None) -> Objects:
 
 def by_blas(left: Objects, right: Objects) -> bool:
     """Whether a product is large enough for digits."""
-    return left.size * right.shape[2] > _SMALL
+    return bool(left.size * right.shape[2] > _SMALL)
 
 
 class _Plan:

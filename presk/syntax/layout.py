@@ -187,10 +187,20 @@ class _Cutter:
             j += 1
         return j if j < len(self.tokens) and (j == i or j not in self.breaks) else i
 
+    def lacks_brace(self, i: int) -> bool:
+        """Whether the line of token i is inside a module or block whose opening brace is missing."""
+        current = self.current
+        if current is None or current.kind != HEADER or current.closed or self.column(i) <= current.column:
+            return False
+        return self.tokens[i].kind in _MEMBERS if current.first.kind == "module" else self.is_item(i)
+
     def line(self, number: int) -> bool:
         """Looks at the first token of a line (or of a block); true if it begins a chunk."""
         i = self.first(number)
         kind = self.tokens[i].kind
+        if self.by_column and self.header is None and self.lacks_brace(i):
+            self.header, self.current = self.current, None
+            self.stack.clear()
         header = self.header
         if header is not None:
             if kind == "}" and (not self.stack or (self.by_column and self.column(i) <= header.column)):
@@ -246,6 +256,14 @@ class _Cutter:
             stack.pop()
             return False
         self.broken = self.broken or bool(stack) or self.header is None or closer != "}"
+        if (
+            self.by_column
+            and stack
+            and self.header is not None
+            and i + 1 < len(self.tokens)
+            and i + 1 not in self.breaks
+        ):
+            return False  # in the middle of a line it ends no block
         for depth in range(len(stack) - 1, -1, -1):
             if stack[depth].closer == closer:
                 del stack[depth:]

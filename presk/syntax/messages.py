@@ -169,7 +169,7 @@ def brackets(tokens: Sequence[Token], limit: int, most: int) -> tuple[list[tuple
             match = next((d for d in range(len(open_) - 1, -1, -1) if _PAIRS[tokens[open_[d]].kind] == kind), None)
             if len(found) >= most:
                 return found, False
-            if match is None and open_:
+            if match is None and open_ and not _closes_next(tokens, open_[-1], i):
                 found.append(_mismatched(tokens, open_.pop(), i))
             elif match is None:
                 found.append((i, Diagnostic("E0009", f"`{kind}` closes nothing", _at(i), mend=f"remove the `{kind}`")))
@@ -180,6 +180,19 @@ def brackets(tokens: Sequence[Token], limit: int, most: int) -> tuple[list[tuple
     if open_:
         found.append(_unclosed(tokens, open_, None))
     return found, False
+
+
+def _closes_next(tokens: Sequence[Token], opening: int, i: int) -> bool:
+    """Whether the next bracket behind token i closes the one that is open, so that the one at i is too much."""
+    following = next((token.kind for token in tokens[i + 1 :] if token.kind in ("(", "[", "{", ")", "]", "}")), "")
+    return following == _PAIRS[tokens[opening].kind]
+
+
+def missing_brace(i: int) -> Diagnostic:
+    """E0001: the `{` of a module or block is missing before token i."""
+    return Diagnostic(
+        "E0001", "expected `{`, found the end of the line", Label(Place(i, i - 1), "the line ends here"), mend="add `{`"
+    )
 
 
 def _mismatched(tokens: Sequence[Token], opening: int, closing: int) -> tuple[int, Diagnostic]:

@@ -311,18 +311,30 @@ def parse_chunk(chunk: Chunk) -> Outcome:
             stop = error
         if isinstance(stop, _TooDeep):
             return Outcome(None, (messages.too_deep(stop.index, MAX_NESTING),))
-    elif chunk.kind == HEADER and _only_brace_missing(tokens, problems):
-        closed = (*tokens, Token("}", "}"))
-        try:
-            node = _drive(closed, retag(HEADER, closed), HEADER, 0, len(closed))
-            return Outcome(node, _sorted(problems))
-        except (_Stop, _TooDeep, Refused):
-            pass  # there is more wrong with it than the brace
+    elif chunk.kind == HEADER and len(problems) == 1:
+        mended = _with_braces(tokens, problems[0])
+        if mended is not None:
+            closed, diagnostic = mended
+            try:
+                return Outcome(_drive(closed, retag(HEADER, closed), HEADER, 0, len(closed)), (diagnostic,))
+            except (_Stop, _TooDeep, Refused):
+                pass  # there is more wrong with it than the brace
     return Outcome(None, _diagnose(chunk, problems, stop))
 
 
-def _only_brace_missing(tokens: tuple[Token, ...], problems: list[tuple[int, Diagnostic]]) -> bool:
-    return len(problems) == 1 and problems[0][0] == len(tokens) - 1 and tokens[-1].kind == "{"
+def _with_braces(
+    tokens: tuple[Token, ...], problem: tuple[int, Diagnostic]
+) -> tuple[tuple[Token, ...], Diagnostic] | None:
+    """A header with the brace that it lacks, if that is its problem, and what is said of it."""
+    index, diagnostic = problem
+    last = len(tokens) - 1
+    if index != last or last == 0:
+        return None
+    if tokens[last].kind == "{":
+        return (*tokens, Token("}", "}")), diagnostic
+    if tokens[last].kind == "}":
+        return (*tokens[:last], Token("{", "{"), tokens[last]), messages.missing_brace(last)
+    return None
 
 
 def _sorted(problems: list[tuple[int, Diagnostic]]) -> tuple[Diagnostic, ...]:

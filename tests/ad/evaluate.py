@@ -88,7 +88,9 @@ def slice_of(stack: Value, i: int) -> Value:
     """Slice i of a stack."""
     if isinstance(stack, dict):
         return {name: slice_of(item, i) for name, item in stack.items()}
-    return tuple(slice_of(item, i) for item in stack) if isinstance(stack, tuple) else stack[i]
+    if isinstance(stack, tuple):
+        return tuple(slice_of(item, i) for item in stack)
+    return np.asarray(stack[i]) if isinstance(stack, np.ndarray) else stack[i]
 
 
 def with_slice(stack: Value, value: Value, i: int) -> Value:

@@ -212,6 +212,21 @@ class Body:
                 result = self.joined("add", result, x)
         return result
 
+    def late(self) -> int:
+        """The sum of the last parameter and of the last few values, in numbers."""
+        result = self.emit(S, Prim("ones", ()))
+        parts = [len(self.params) - 1, *range(max(len(self.params), len(self.types) - 6), len(self.types) - 1)]
+        while parts:
+            x = parts.pop(0)
+            type_ = self.types[x]
+            if isinstance(type_, Tuple):
+                parts += [self.emit(item, Project(x, place)) for place, item in enumerate(type_.items)]
+            elif isinstance(type_, Real):
+                if type_ != S:
+                    x = self.emit(S, Prim("mean", (x,), (("axis", AxisName(None)),)))
+                result = self.joined("add", self.emit(S, Prim("sin", (result,))), x)
+        return result
+
     def of(self, type_: Type) -> int:
         """A value of a type, made if there is none."""
         if type_ == P:
@@ -258,11 +273,11 @@ def programs(draw: Any) -> Program:
         body = filled(f"root.lambda{number + 1}", params, choose((3, 6)))
         lambdas.append(body.finish(body.of(choose((V, S)))))
     params = [V, S, choose((W, P)), *(stacked(layer.params[0].type, LAYERS) for layer in layers)]
-    params.append(choose((V, W, P, S, *params[3:])))
+    params.append(choose((*params[3:], V, W, P, S)))
     body = filled("root.lambda0", params, choose((6, 12, 18)))
     for layer in layers:
         body.fold([layer])
-    main = body.finish(body.total())
+    main = body.finish(body.late())
     gradient = FunctionType((params[-1],), params[-1])
     root = Body("root", params, choose)
     captured = tuple(range(len(params) - 1))

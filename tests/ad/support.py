@@ -10,7 +10,7 @@ import numpy as np
 from presk.ad.pipeline import AfterAd, Remat, after_ad
 from presk.core.ir import Function, Program
 from presk.core.lower import Mode
-from presk.core.text import print_program
+from presk.core.text import TypePrinter, print_function
 from presk.core.verify import verify
 from tests.ad.evaluate import Evaluator, Scope, dot, moved, sample
 from tests.core.support import Lowered, from_source
@@ -32,7 +32,15 @@ def named(program: Program, name: str) -> Function:
 
 def text_of(program: Program, name: str) -> str:
     """A function as the text form prints it."""
-    return print_program(Program((named(program, name), *program.functions)), numbers=False).partition("fn ")[2]
+    functions = {function.name: function for function in program.functions}
+    return print_function(functions[name], functions, TypePrinter())
+
+
+def body_of(program: Program, name: str) -> list[str]:
+    """The lines of a function's body as the text form prints them, without the last brace."""
+    lines = text_of(program, name).splitlines()
+    first = next(place for place, line in enumerate(lines) if line.endswith("{"))
+    return [line.removeprefix("  ") for line in lines[first + 1 : -1]]
 
 
 def all_ways(program: Program) -> dict[tuple[Remat, bool], AfterAd]:

@@ -24,9 +24,11 @@ GOOD: Final = """\
 const D = 8
 dim B
 
-fn twice(x : ℝ[batch: B, model: D]) -> ℝ[batch: B, model: D] = x + x
+fn twice(x : ℝ[batch: B, model: D]) -> ℝ[batch: B, model: D] =
+  x + x
 
-fn fourfold(x : ℝ[batch: B, model: D]) -> ℝ[batch: B, model: D] = twice(twice(x))
+fn fourfold(x : ℝ[batch: B, model: D]) -> ℝ[batch: B, model: D] =
+  twice(twice(x))
 """
 BAD: Final = GOOD.replace("x + x", "x + y")
 WARNED: Final = "fn double(x : ℝ[N]) -> ℝ[N] = x + x\n"

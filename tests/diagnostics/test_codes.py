@@ -16,7 +16,9 @@ PACKAGES: Final = ("presk", "cache", "daemon", "kernels")
 
 # The families without gaps, and the codes that stand alone.
 RUNS: Final = {"E0": 14, "E1": 24, "E2": 27, "E9": 5, "W0": 3}
-SINGLE: Final = {"E3001", "E4001", "E4002", "E5002", "E6001", "E6002", "E8001"}
+SINGLE: Final = {"E3001", "E4001", "E4002", "E5002", "E6001", "E6002", "E7001", "E8001", "E8002"} | {
+    f"E700{number}" for number in range(3, 10)
+}
 
 
 def test_the_codes() -> None:

@@ -14,8 +14,8 @@ from presk.diagnostics.codes import CODES
 CHECKED: Final = [row for row in CODES.values() if row.example is not None]
 MENDED: Final = [row for row in CODES.values() if row.mended is not None]
 
-# Exit codes: a program with errors, a program with warnings at most, a wrong command line.
-PROGRAM, FINE, COMMAND = 1, 0, 2
+# Exit codes: a program with errors, a program with warnings at most, a wrong command line, a run that failed.
+PROGRAM, FINE, COMMAND, FAILED_RUN = 1, 0, 2, 4
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,9 @@ def check(example: Example, place: Path, store: Path) -> tuple[int, list[str], s
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     out, err = io.BytesIO(), io.BytesIO()
+    form = ["--message-format", "json"] if example.command == "check" else []
     status = run(
-        ["check", *example.args, "--message-format", "json"],
+        [example.command, *example.args, *form],
         cwd=place,
         env={"PRESK_CACHE": str(store)},
         stdout=out,
@@ -46,7 +47,12 @@ def check(example: Example, place: Path, store: Path) -> tuple[int, list[str], s
 def test_the_example_reports_the_code(row: Code, tmp_path: Path, store: Path) -> None:
     assert row.example is not None
     status, codes, complaint = check(row.example, tmp_path, store)
-    if row.code.startswith("E9"):
+    if row.example.command == "run":
+        # The program is well typed; the run ends with the error, on standard error, and prints nothing.
+        assert status == FAILED_RUN
+        assert codes == []
+        assert complaint.startswith(f"error[{row.code}]: ")
+    elif row.code.startswith("E9"):
         # The command line is wrong, so nothing is checked, and it is no diagnostic of a program.
         assert status == COMMAND
         assert codes == []

@@ -5,7 +5,6 @@
 * one that is made new for each check and has nothing, whose values go through their encoding.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +14,7 @@ from presk.cache.engine import Engine
 from presk.cache.fingerprint import Fingerprints
 from presk.cache.log import RequestLog
 from presk.cache.store import Store
-from presk.check import Checked, check, check_program
+from presk.check import CHECK, Checked, check, check_program
 from presk.diagnostics.render_json import render_json
 from presk.diagnostics.render_text import TextOptions, render_text
 from presk.elab.dump import dump_program, summary
@@ -23,6 +22,9 @@ from presk.elab.files import GivenFiles
 from presk.stages import STAGES
 from presk.types.dim import constant
 from tests.incremental.scripts import MAIN, Computed
+
+FRONT_END: Final = frozenset(stage.name for stage in STAGES[: STAGES.index(CHECK) + 1])
+"""The stages that read, elaborate and type, and the one that gathers what is said."""
 
 
 @cache
@@ -95,9 +97,9 @@ def computed(log: RequestLog) -> Computed:
     }
 
 
-def computed_of(log: RequestLog) -> Mapping[str, int]:
-    """How many subjects each stage computed."""
-    return {stage: len(subjects) for stage, subjects in computed(log).items()}
+def of_front_end(found: Computed) -> Computed:
+    """Without the stages that come after typing."""
+    return {name: subjects for name, subjects in found.items() if name in FRONT_END}
 
 
 def _places(found: Checked) -> list[tuple[str, str, int, int]]:

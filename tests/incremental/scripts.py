@@ -7,7 +7,9 @@ The form, in Markdown (README.md shows one): a script is a heading `## …` with
     ```remove FILE    the file is gone
     ```const          the values given to constants, `NAME=N`, one a line (none: no values)
     ```first          a check; what it computes is not listed
-    ```check          a check; what it computes is listed: `STAGE, STAGE: SUBJECT, SUBJECT`, and nothing else is computed
+    ```check          a check; what it computes is listed: `STAGE, STAGE: SUBJECT, SUBJECT`, and nothing else is computed;
+                      stages that come after typing are not looked at
+    ```check all      the same with all stages
 
 The lines of `first` and `check` of the form `E2002 main.psk:3:7` are all that is said, with line and column. Subjects of the
 main file stand without its name. A reader that is lenient makes tests that cannot fail, so this one is strict: what does not
@@ -23,7 +25,7 @@ from typing import Final, NoReturn
 MAIN: Final = "main.psk"
 
 _SAID: Final = re.compile(r"([EW]\d{4}) (\S+):(\d+):(\d+)")
-_FENCE: Final = re.compile(r"```(psk|edit|remove|const|first|check)(?: (\S+))?")
+_FENCE: Final = re.compile(r"```(psk|edit|remove|const|first|check all|check)(?: (\S+))?")
 
 
 class Malformed(Exception):
@@ -66,11 +68,15 @@ Computed = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check: what it computes (None: whatever it does), what it says as (code, file, line, column)."""
+    """A check: what it computes (None: whatever it does), what it says as (code, file, line, column).
+
+    `all_stages` says that the stages after typing are listed too.
+    """
 
     computed: Computed | None
     said: tuple[tuple[str, str, int, int], ...]
     line: int
+    all_stages: bool = False
 
 
 Step = Write | Edit | Remove | Override | Check
@@ -154,7 +160,7 @@ class _Reader:
             case "const":
                 return Override({name: int(value) for name, _, value in (line.partition("=") for line in lines)})
             case _:
-                return self._check(kind == "first", lines, start)
+                return self._check(kind, lines, start)
 
     def _hunks(self, lines: list[str]) -> Iterator[tuple[str, str]]:
         old: list[str] = []
@@ -172,7 +178,8 @@ class _Reader:
         if len(old) != 1:
             yield "".join(old[:-1]), ""
 
-    def _check(self, first: bool, lines: list[str], start: int) -> Check:
+    def _check(self, kind: str, lines: list[str], start: int) -> Check:
+        first = kind == "first"
         computed: dict[str, frozenset[str]] = {}
         said: list[tuple[str, str, int, int]] = []
         for line in lines:
@@ -187,7 +194,7 @@ class _Reader:
                 if stage in computed:
                     self._fail(f"the stage `{stage}` stands twice")
                 computed[stage] = frozenset(subjects.split(", "))
-        return Check(None if first else computed, tuple(said), start)
+        return Check(None if first else computed, tuple(said), start, kind == "check all")
 
     def _fail(self, why: str) -> NoReturn:
         raise Malformed(f"{self._source}:{self._at + 1}: {why}")

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.incremental.desk import Desk
+from tests.incremental.desk import Desk, of_front_end
 from tests.incremental.scripts import MAIN
 
 PROGRAM: Final = """\
@@ -89,7 +89,7 @@ def test_a_data_file_appears_changes_and_goes(desk: Desk) -> None:
     desk.files["some.psk.d"] = data_head("idx[64][seq: 16]", 1000)
     seen = desk.check()
     assert seen.said == ()
-    assert seen.computed == {"data": {"training run"}, "training": {"training run"}, "check": {MAIN}}
+    assert of_front_end(seen.computed) == {"data": {"training run"}, "training": {"training run"}, "check": {MAIN}}
     assert "1000" in seen.text
     # The rest of the header plays no part, and neither do the samples.
     desk.files["some.psk.d"] = data_head("idx[64][seq: 16]", 1000, 200)
@@ -150,6 +150,7 @@ def test_another_process_after_an_edit_types_one_function(tmp_path: Path) -> Non
     (tmp_path / MAIN).write_text("-- on top\n" + PROGRAM.replace("ℝ[D] = x\n", "ℝ[D] = x + x\n"), "utf-8")
     _, table = stats(tmp_path, MAIN, env=env)
     computed = {stage: int(row["computed"]) for stage, row in table.items() if row["computed"] != "0"}
+    assert computed.pop("total") == sum(computed.values())
     assert computed == {
         "tokens": 1,
         "places": 1,
@@ -158,5 +159,4 @@ def test_another_process_after_an_edit_types_one_function(tmp_path: Path) -> Non
         "references": 1,
         "typing": 1,
         "check": 1,
-        "total": 7,
     }

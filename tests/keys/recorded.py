@@ -1,10 +1,12 @@
-"""What the compiler asks its stages, recorded while programs of the corpus are checked and lowered."""
+"""What the compiler asks its stages, recorded while programs of the corpus are checked, lowered and differentiated."""
 
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from presk.ad.pipeline import Remat
+from presk.ad.stage import differentiated
 from presk.cache.engine import Engine
 from presk.cache.fingerprint import Fingerprints
 from presk.cache.handles import Answer, Group, Handle
@@ -13,7 +15,9 @@ from presk.cache.stage import Result, Stage
 from presk.check import Checked, check, check_program
 from presk.core.lower import Mode
 from presk.core.program import lower_program
-from presk.elab.files import FolderReader
+from presk.elab.files import FolderReader, GivenFiles
+from presk.exact.given import Given
+from presk.run import run
 
 CORPUS: Final = Path(__file__).parents[2] / "corpus"
 
@@ -66,6 +70,30 @@ def fingerprints() -> Fingerprints:
     return Fingerprints()
 
 
+def ask_for_a_run(engine: Engine) -> None:
+    """An entry is evaluated, with a word of the command line and a file."""
+    reader = GivenFiles({"main.psk": b"fn f(x : Real[2], y : nat) -> Real[2] = y * x\n"})
+    both = check_program(engine, reader, "main.psk", "main.psk")
+    assert not isinstance(both, str)
+    core = lower_program(engine, both[1], Mode.INFERENCE, ["f"])
+    inputs = {"x": Given("x.json", b"[1, 2]")}
+    settings = {"unroll": False, "bounds": False}
+    found = run(
+        engine,
+        both[1],
+        core,
+        "f",
+        remat=Remat.STORE,
+        dims={},
+        words={"y": "3"},
+        inputs=inputs,
+        seed=1,
+        bits=64,
+        **settings,
+    )
+    assert found.diagnostics == ()
+
+
 @cache
 def questions() -> Mapping[str, tuple[Asked, ...]]:
     """All questions by the name of the stage."""
@@ -78,7 +106,9 @@ def questions() -> Mapping[str, tuple[Asked, ...]]:
         both = check_program(engine, reader, reader.main, name)
         assert not isinstance(both, str)
         for mode in Mode:
-            lower_program(engine, both[1], mode)
+            core = lower_program(engine, both[1], mode)
+            differentiated(engine, core.parts, Remat.STORE, hold=True)
+    ask_for_a_run(engine)
     grouped: dict[str, list[Asked]] = {}
     for asked in engine.asked:
         grouped.setdefault(asked.stage.name, []).append(asked)

@@ -4,7 +4,10 @@ A function's result generalizes the type that the call must give: lengths become
 `...`, an axis name an axis parameter. What the call gives is that type with the values put in.
 """
 
+import re
 from dataclasses import dataclass, field
+from typing import Final
+from unicodedata import normalize
 
 from tests.programs.choices import pick, weighted
 from tests.programs.lengths import Len, symbol
@@ -16,6 +19,8 @@ from tests.programs.state import (
     GENERIC,
     LOCALS,
     MODULES,
+    SUM,
+    TREES,
     Body,
     E,
     File,
@@ -84,6 +89,8 @@ class Calls(Others):
             found.append((2, "composed"))
         if not data:
             found.append((3, "leaf_of_tree"))
+            if scope.fn.module is not None:
+                found += [(2, "module"), (3, "stack")]
         return found
 
     # --- generalizing a goal ------------------------------------------------------------------------------------------
@@ -122,9 +129,9 @@ class Calls(Others):
         known[length] = symbol(name)
         return known[length]
 
-    def signature_goal(self, scope: Scope, goal: Real) -> Real:
-        """The goal with names for leading axes that a `...` may take."""
-        return goal
+    def banned(self, scope: Scope, at: At) -> set[str]:
+        """The names that a new function's `...` may stand for."""
+        return {axis.name for axis in at.prefix if axis.name} | (scope.fn.banned if at.open else set())
 
     # --- functions ----------------------------------------------------------------------------------------------------
 
@@ -177,6 +184,15 @@ class Calls(Others):
             given = put_in(param.type, known, at.prefix, at.open)
             if isinstance(given, Real | Idx) and merge(given.axes, given.axes) is None:
                 return None
+        front = {axis.name for axis in at.prefix} | (scope.fn.banned if goal.open else set())
+        if fn.tails & front:
+            return None
+        for param in fn.params:
+            if isinstance(param.type, Tree):
+                own = set().union(*(hidden(module) for module in modules_of(param.type.inst)), set())
+                if own and (fn.file is not scope.file or any(known.get(name, symbol(name)) != symbol(name) for name in own)):
+                    return None
+                known.update({name: symbol(name) for name in own})
         for name, bound in fn.file.dims.items():
             if bound is None or name not in known:
                 continue
@@ -198,6 +214,7 @@ class Calls(Others):
         fn = Fn(
             self.fresh(file.names, FUNCTIONS), file, type_params=params, result=result, uses=not data and scope.fn.uses
         )
+        fn.banned = self.banned(scope, at)
         fn.data = data
         fn.carried = data
         if kind == "axis":
@@ -247,13 +264,50 @@ class Calls(Others):
             self.statement(scope, fuel - 1)
         e = self.value(scope, goal, fuel, scope.fn.data)
         if isinstance(e.type, Real):
-            e = self.settle(scope, e, ARGUMENT)
+            e = self.settle(scope, self.woven(scope, e), ARGUMENT)
         return e
+
+    def woven(self, scope: Scope, e: E) -> E:
+        """The result with what has a name and is not read yet, most of the time."""
+        for fun in scope.funs:
+            if not _mentions([*scope.lines, e.text], fun.text, 1) and not self.chance(6):
+                arg = self.settle(scope, self.value(scope, fun.takes, 1), ARGUMENT)
+                self.use("lambda called")
+                e = self.with_total(scope, e, E(f"{fun.text}({arg.text})", ATOM, fun.gives, fun.mag))
+        params = {param.name for param in scope.fn.params}
+        fields = set() if scope.fn.module is None else {name for name, _ in scope.fn.module.fields}
+        for var in scope.vars:
+            if not isinstance(var.type, Real) or "." in var.text or (scope.fn.data and not var.data):
+                continue
+            if var.text in params and any(line.startswith(f"let {var.text} =") for line in scope.lines):
+                pass
+            elif var.text in params or var.text in fields:
+                continue
+            if _mentions([*scope.lines, e.text], var.text, 2) or self.chance(6):
+                continue
+            e = self.with_total(scope, e, E(var.text, ATOM, var.type, var.mag, var.data))
+        return e
+
+    def with_total(self, scope: Scope, e: E, more: E) -> E:
+        """An expression and the sum or the mean of another one's elements, which is a scalar."""
+        assert isinstance(more.type, Real)
+        axes = more.type.axes
+        name = "sum"
+        if not more.type.open and self.chance(3) and all(axis.length != Len() for axis in axes):
+            name = "mean"
+            for axis in axes:
+                scope.fn.require(axis.length, 1)
+        total = f"{name}({more.text})"
+        if more.mag > 1 or name == "sum":
+            total = f"{pick(self.choices, ('tanh', 'sin', 'sigmoid'))}({total})"
+        self.use(name)
+        front = e.text if e.prec >= SUM else f"({e.text})"
+        return E(f"{front} + {total}", SUM, e.type, e.mag + 1, e.data and more.data)
 
     def statement(self, scope: Scope, fuel: int) -> None:
         """A `let`."""
         data = scope.fn.data
-        kinds = [(6, "real"), (2, "again"), (1, "pair")]
+        kinds = [(8, "real"), (2, "again"), (1, "pair")]
         if scope.fn.lambdas and not data and not scope.fn.plain and not scope.depth:
             kinds.append((3, "lambda"))
         if scope.fn.uses and not scope.fn.plain and not data:
@@ -262,8 +316,16 @@ class Calls(Others):
             kinds.append((1, "indices"))
         if not data and not scope.fn.plain:
             kinds.append((2, "fold"))
+            if fuel > 0 and not scope.depth and len(scope.file.functions) < 6:
+                kinds.append((2, "several"))
+            if scope.fn.uses and scope.fn.module is None and not scope.depth and scope.file.modules:
+                kinds.append((1, "init"))
         kind = weighted(self.choices, kinds)
         match kind:
+            case "several":
+                self.several(scope, fuel)
+            case "init":
+                self.initialized(scope)
             case "again":
                 known = [var for var in scope.vars if isinstance(var.type, Real) and "." not in var.text and (var.data or not data)]
                 known = [var for var in known if scope.fn.module is None or var.text not in dict(scope.fn.module.fields)]
@@ -301,6 +363,60 @@ class Calls(Others):
             case _:
                 e = self.real(scope, Real(self.some_axes(scope, 3), False), fuel, data)
                 self.let(scope, self.local(scope), e)
+
+    def several(self, scope: Scope, fuel: int) -> None:
+        """A function that gives a tuple, which is taken apart; a part of it may be a tuple as well."""
+        file = scope.file
+        parts: list[T] = [Real(self.some_axes(scope, 2)), Real(self.some_axes(scope, 2))]
+        foreign = set().union(*(set(length.symbols()) for part in parts for length in lengths_of(part)), set()) - set(file.dims)
+        if foreign:
+            return
+        kind = self.choices.below(6)
+        if kind == 1:
+            parts.append(Hyper(pick(self.choices, ("nat", "bool", "int"))))
+        elif kind == 2:
+            parts.append(Tup((Real(), Hyper("f64"))))
+        elif kind == 3:
+            parts.append(Idx(self.some_length(scope, 1), self.some_axes(scope, 1, named=True)))
+        elif kind == 4:
+            parts.append(Mask(self.some_axes(scope, 1, named=True)))
+        if set().union(*(set(length.symbols()) for part in parts for length in lengths_of(part)), set()) - set(file.dims):
+            return
+        fn = Fn(self.fresh(file.names, FUNCTIONS), file, result=Tup(tuple(parts)), uses=scope.fn.uses)
+        inferred = self.chance(4)
+        self.write(fn, min(fuel, 2), inferred=inferred)
+        assert isinstance(fn.result, Tup)
+        at = At({name: symbol(name) for name in file.dims})
+        args, _ = self.args(scope, fn, at, min(fuel, 1), False)
+        self.called(scope, fn, at)
+        self.use("call", "function of a tuple")
+        names = [self.local(scope) for _ in parts]
+        scope.lines.append(f"let ({', '.join(names)}) = {self.path(file, fn.name, True)}({', '.join(args)})")
+        for name, type_ in zip(names, fn.result.items):
+            if isinstance(type_, Tup):
+                inner = [self.local(scope) for _ in type_.items]
+                self.use("tuple in a tuple")
+                scope.lines.append(f"let ({', '.join(inner)}) = {name}")
+                for one, item in zip(inner, type_.items):
+                    scope.bind(Var(one, item, ARGUMENT, not isinstance(item, Real)))
+            else:
+                scope.bind(Var(name, type_, ARGUMENT, not isinstance(type_, Real)))
+
+    def initialized(self, scope: Scope) -> None:
+        """`let θ = M.init(key)`."""
+        module, _ = pick(self.choices, scope.file.modules)
+        inst = Named(module, tuple(Len(2) if name == "Depth" else self.some_length(scope) for name in module.dims))
+        # Nothing in the call says what a dimension of the file would be in the tree.
+        if hidden(module):
+            return
+        key = self.value(scope, Key(), 1)
+        scope.fn.rand = True
+        self.use("init", "draws")
+        name = self.fresh(scope.fn.names, TREES)
+        args = self.arguments(scope.file, inst.args)
+        scope.lines.append(f"let {name} = {self.module_path(scope.file, module)}{args}.init({key.text})")
+        scope.bind(Var(name, Tree(inst), 4.0, True))
+        self.fields_of(scope, name, inst)
 
     def let(self, scope: Scope, name: str, e: E) -> None:
         """Binds a name."""
@@ -400,6 +516,8 @@ class Calls(Others):
         for length, least in fn.needs:
             scope.fn.require(length.put_in(at.values), least)
         scope.fn.rand = scope.fn.rand or fn.rand
+        if at.open:
+            scope.fn.tails |= fn.tails
         for length in at.values.values():
             scope.fn.symbols.update(length.symbols())
 
@@ -460,9 +578,11 @@ class Calls(Others):
 
     def composed(self, scope: Scope, goal: Real, fuel: int, data: bool) -> E | None:
         """`A ∘ B`."""
-        if scope.fn.module is None:
-            return self.applied_module(scope, goal, fuel, compose=True)
-        return self.through_composition(scope, goal, fuel)
+        if scope.fn.module is not None:
+            return self.through_composition(scope, goal, fuel)
+        if self.chance(2):
+            return self.declared_model(scope, goal, fuel)
+        return self.applied_module(scope, goal, fuel, compose=True)
 
     def applied_module(
         self, scope: Scope, goal: Real, fuel: int, stacked: bool = False, compose: bool = False
@@ -496,7 +616,7 @@ class Calls(Others):
                     continue
                 for name in module.dims:
                     if name not in at.values:
-                        at.values[name] = self.some_length(scope)
+                        at.values[name] = Len(2) if name == "Depth" else self.some_length(scope)
                 at.values |= {name: symbol(name) for name in own}
                 candidates.append((module, fn, at))
         if not candidates or self.chance(3):
@@ -541,9 +661,16 @@ class Calls(Others):
         file.members[module] = []
         file.texts[module] = []
         fn = Fn("apply", file, module, result=result, uses=scope.fn.uses)
+        fn.banned = self.banned(scope, at)
         if stacked or compose:
             inner = Scope(fn)
-            made = self.through_stack(inner, result, fuel) if stacked else self.through_composition(inner, result, fuel)
+            deep = 1 + self.choices.below(3) if stacked and self.chance(3) else None
+            if stacked:
+                made = self.through_stack(inner, result, fuel, deep)
+            else:
+                made = self.through_composition(inner, result, fuel)
+            if "Depth" in module.dims:
+                at.values["Depth"] = Len(deep or 0)
             e = made if made is not None else self.real(inner, result, fuel)
             e = self.settle(inner, e, ARGUMENT)
             self.complete(fn, inner, False)
@@ -665,6 +792,7 @@ class Calls(Others):
         name = self.fresh(taken, ("aux", "gate", "side"))
         scope.fn.names.add(name)
         fn = Fn(name, scope.file, module, result=goal, uses=scope.fn.uses)
+        fn.banned = scope.fn.banned
         fn.names |= {name}
         self.write(fn, min(fuel, 1))
         self.use("sibling function")
@@ -677,8 +805,9 @@ class Calls(Others):
         """How many layers."""
         return Len(pick(self.choices, (2, 1, 3, 2, 0)))
 
-    def through_stack(self, scope: Scope, goal: Real, fuel: int) -> E | None:
-        """`blocks.apply(x, …)` over `stack{L}(M)`; what is handed on has the goal's type."""
+    def through_stack(self, scope: Scope, goal: Real, fuel: int, deep: int | None = None) -> E | None:
+        """`blocks.apply(x, …)` over `stack{L}(M)`; what is handed on has the goal's type. With `deep`, L is a dimension of the
+        own module, whose value that will be."""
         if any(not axis.name for axis in goal.axes) and goal.open:
             return None
         if len(scope.file.modules) > 6:
@@ -687,6 +816,11 @@ class Calls(Others):
         inst: Inst = Named(module, tuple(at.values[name] for name in module.dims))
         count = self.depth(scope)
         layers = count.const
+        if deep is not None and scope.fn.module is not None:
+            layers = deep
+            scope.fn.module.dims.append("Depth")
+            count = symbol("Depth")
+            self.use("depth of a module")
         inst = Stacked(count, inst)
         if self.chance(4):
             self.use("stack of stacks")
@@ -788,34 +922,64 @@ class Calls(Others):
         scope.bind(Var(rest, given.items[1], ARGUMENT, isinstance(other, Key)))
 
     def through_composition(self, scope: Scope, goal: Real, fuel: int) -> E | None:
-        """`parts.apply(x, …)` over `A ∘ B`."""
+        """`parts.apply(x, …)` over `A ∘ B`, in a module."""
+        made = self.composition(scope, goal, fuel)
+        if made is None:
+            return None
+        inst, parts = made
+        return self.apply_parts(scope, self.used(scope, inst), parts, [], fuel)
+
+    def composition(self, scope: Scope, goal: Real, fuel: int) -> tuple[Composed, tuple[Fn, At, Fn, At]] | None:
+        """`A ∘ B`, and how either is called."""
         if goal.open or len(scope.file.modules) > 5:
             return None
         between = Real(self.some_axes(scope, 2, named=True))
-        last, outer, at = self.new_module(scope, goal, min(fuel, 2), first=between)
-        start, inner, before = self.new_module(scope, between, min(fuel, 1), first=Real(self.some_axes(scope, 2, named=True)))
-        extras = {param.name for param in outer.params[1:]} & {param.name for param in inner.params[1:]}
-        if extras:
+        start = Real(self.some_axes(scope, 2, named=True))
+        last, outer, after = self.new_module(scope, goal, min(fuel, 2), first=between)
+        first, inner, before = self.new_module(scope, between, min(fuel, 1), first=start)
+        params = (*inner.params[1:], *outer.params[1:])
+        # An argument that both declare would go to both.
+        if len({param.name for param in params}) < len(params) or any(param.kind != "value" for param in params):
             return None
-        self.use("composition")
         inst = Composed(
-            Named(last, tuple(at.values[name] for name in last.dims)),
-            Named(start, tuple(before.values[name] for name in start.dims)),
+            Named(last, tuple(after.values[name] for name in last.dims)),
+            Named(first, tuple(before.values[name] for name in first.dims)),
         )
-        name = self.used(scope, inst)
+        return inst, (outer, after, inner, before)
+
+    def apply_parts(
+        self, scope: Scope, path: str, parts: tuple[Fn, At, Fn, At], front: list[str], fuel: int
+    ) -> E:
+        """The call of a composition."""
+        outer, after, inner, before = parts
+        self.use("composition")
         first = self.argument(scope, inner.params[0], before.type(inner.params[0].type), min(fuel, 1), False)
-        args, _ = self.args(scope, inner, before, min(fuel, 1), False, skip=1, first=[first.text])
+        args, _ = self.args(scope, inner, before, min(fuel, 1), False, skip=1, first=[*front, first.text])
         more = []
         for param in outer.params[1:]:
             if param.default is None:
-                e = self.argument(scope, param, at.type(param.type), min(fuel, 1), False)
+                e = self.argument(scope, param, after.type(param.type), min(fuel, 1), False)
                 more.append(f"{param.name} = {e.text}")
-        for param in (*inner.params[1:], *outer.params[1:]):
-            if param.kind != "value":
-                return None
-        self.called(scope, outer, at)
+        self.called(scope, outer, after)
         self.called(scope, inner, before)
-        return E(f"{name}.apply({', '.join([*args, *more])})", ATOM, at.type(outer.result), outer.mag)
+        return E(f"{path}.apply({', '.join([*args, *more])})", ATOM, after.type(outer.result), outer.mag)
+
+    def declared_model(self, scope: Scope, goal: Real, fuel: int) -> E | None:
+        """`model Net = A ∘ B`, and a call of its `apply`."""
+        made = self.composition(scope, goal, fuel)
+        if made is None:
+            return None
+        inst, parts = made
+        if any(not length.is_const() for length in inst_lengths(inst)):
+            return None
+        file = scope.file
+        model = Module(self.fresh(file.names, ("Model", "Whole", "Chain")), model=inst)
+        file.body.append(Body(f"model {model.name} = {self.inst(file, inst)}"))
+        self.use("model")
+        tree = self.parameter(scope, Tree(Named(model)), False)
+        self.fields_of(scope, tree.text, Named(model))
+        scope.fn.symbols |= set().union(*(hidden(one) for one in modules_of(inst)), set())
+        return self.apply_parts(scope, model.name, parts, [tree.text], fuel)
 
     # --- lambdas ------------------------------------------------------------------------------------------------------
 
@@ -898,9 +1062,19 @@ def bare_symbols(type_: T) -> set[str]:
             return set()
 
 
+_WORD: Final = re.compile(r"[\w\u0302\u0301]+")
+
+
+def _mentions(texts: list[str], name: str, least: int) -> bool:
+    """Whether a name stands so often in texts. (A `let` mentions the name that it binds.)"""
+    return sum(normalize("NFC", word) == name for text in texts for word in _WORD.findall(text)) >= least
+
+
 def hidden(module: Module) -> set[str]:
     """The dimensions of the file that a module's parameters mention, at any depth."""
     found: set[str] = set()
+    if module.model is not None:
+        return set().union(*(hidden(one) for one in modules_of(module.model)), set())
     for _, held in module.fields:
         for length in held_lengths(held):
             found.update(length.symbols())

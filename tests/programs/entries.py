@@ -63,8 +63,8 @@ class Programs(Calls):
         main.names.add(VALUE)
         scope = Scope(fn)
         for _ in range(1 + self.choices.below(4)):
-            self.statement(scope, 2)
-        e = self.all_of_it(scope, self.real(scope, Real(), 3))
+            self.statement(scope, 3)
+        e = self.woven(scope, self.real(scope, Real(), 4))
         e = self.differentiable(scope, e)
         self.complete(fn, scope, False)
         for param in fn.params:
@@ -123,23 +123,6 @@ class Programs(Calls):
                 self.new_function(scope, goal, 2, False)
         return file
 
-    def all_of_it(self, scope: Scope, e: E) -> E:
-        """The result and, added to it, most of the values that have a name."""
-        texts = [*scope.lines, e.text]
-        for var in scope.vars:
-            if not isinstance(var.type, Real) or "." in var.text or var.text in {param.name for param in scope.fn.params}:
-                continue
-            used = sum(_mentions(text, var.text) for text in texts)
-            if used > 1 or self.chance(6):
-                continue
-            total = "mean" if self.chance(3) else "sum"
-            if total == "mean":
-                for axis in var.type.axes:
-                    scope.fn.require(axis.length, 1)
-            front = e.text if e.prec >= SUM else f"({e.text})"
-            e = E(f"{front} + {total}(tanh({var.text}))", SUM, Real(), e.mag + 1)
-        return e
-
     def differentiable(self, scope: Scope, e: E) -> E:
         """Makes sure that there is something to differentiate in."""
         fn = scope.fn
@@ -153,7 +136,9 @@ class Programs(Calls):
         """Declares the gradient; the places of the parameters in which it is taken."""
         able = [place for place, param in enumerate(fn.params) if _real(param.type) and not param.data and param.kind == "value"]
         wanted = able
-        if len(able) > 1:
+        if len(able) > 1 and self.chance(3):
+            wanted = [pick(self.choices, able)]
+        elif len(able) > 1:
             first = self.choices.below(len(able))
             wanted = [place for at, place in enumerate(able) if at == first or not self.chance(2)]
         names = {place: fn.params[place].name for place in wanted}
@@ -254,11 +239,6 @@ def _bounds(type_: T) -> list[Len]:
             return [bound for item in items for bound in _bounds(item)]
         case _:
             return []
-
-
-def _mentions(text: str, name: str) -> int:
-    """How often a name stands in a text, also as a part of a longer one."""
-    return text.count(name)
 
 
 __all__ = ["ARGUMENT", "INPUT", "Entry", "Generated", "Mask", "Named", "Programs", "lengths_of", "symbol"]

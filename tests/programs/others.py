@@ -137,12 +137,12 @@ class Others(Reals):
                 kinds.append((1, "sample"))
         kind = weighted(self.choices, kinds)
         if kind == "positions":
-            name = goal.axes[0].name or self.fresh_axis([])
+            name = goal.axes[0].name or self.fresh_axis(scope)
             self.use("positions")
             length = self.length(scope.file, goal.bound)
             return E(f"positions({name}: {length})", ATOM, Idx(goal.bound, (Ax(goal.bound, name),)), 1.0, True)
         if kind in ("argmax", "sample"):
-            last = Ax(goal.bound, None if self.chance(2) else self.fresh_axis([axis.name for axis in goal.axes], scope.fn))
+            last = Ax(goal.bound, None if self.chance(2) else self.fresh_axis(scope, [axis.name for axis in goal.axes]))
             scope.fn.require(goal.bound, 1)
             logits = self.real(scope, Real((*goal.axes, last), goal.open), fuel - 1, True)
             assert isinstance(logits.type, Real)
@@ -176,7 +176,7 @@ class Others(Reals):
             high = self.length(scope.file, axis.length + low)
             rest = with_axes(goal, spread(without(e.type.axes, place), place, axis))
             return E(f"{tight(e, ATOM)}[{axis.name}: {low}..{high}]", ATOM, rest, 1.0, True)
-        name = self.fresh_axis(taken, scope.fn)
+        name = self.fresh_axis(scope, taken)
         place = self.choices.below(len(goal.axes) + 1)
         length = self.some_length(scope, 1)
         wide = with_axes(goal, spread(goal.axes, place, Ax(length, name)))

@@ -75,11 +75,19 @@ class Reals(Writer):
         assert distinct(goal.axes), goal
         for axis in goal.axes:
             scope.fn.symbols.update(axis.length.symbols())
+            if goal.open and axis.name:
+                scope.fn.tails.add(axis.name)
         if fuel <= 0 or self.fuel <= 0:
             return self.at_hand(scope, goal, data)
         self.fuel -= 1
-        made = getattr(self, weighted(self.choices, self.productions(scope, goal, data)))(scope, goal, fuel - 1, data)
+        needs, lines, seen, funs = len(scope.fn.needs), len(scope.lines), list(scope.vars), list(scope.funs)
+        made: E | None = getattr(self, weighted(self.choices, self.productions(scope, goal, data)))(
+            scope, goal, fuel - 1, data
+        )
         if made is None:
+            # Nothing of what was begun is in the program; parameters may stay.
+            del scope.fn.needs[needs:], scope.lines[lines:]
+            scope.vars, scope.funs = seen, funs
             return self.at_hand(scope, goal, data)
         return self.settle(scope, made)
 
@@ -89,29 +97,29 @@ class Reals(Writer):
         named = all(axis.name for axis in axes)
         small = size(axes) <= 36 and rank <= 3
         plain = scope.fn.plain
-        found = [(4, "leaf"), (6, "unary"), (8, "binary"), (3, "power"), (2, "extremum"), (1, "clamp"), (1, "said")]
+        found = [(3, "leaf"), (5, "unary"), (8, "binary"), (3, "power"), (2, "extremum"), (1, "clamp"), (1, "said")]
         if not goal.open and not axes:
             found += [(2, "literal"), (8, "total")]
         if small:
             found.append((4, "reduced"))
         if any(axis.name for axis in axes):
-            found += [(2, "softmax"), (2, "centered")]
+            found += [(2, "softmax"), (3, "centered")]
         if plain:
             return found
-        found.append((2, "from_var"))
+        found.append((3, "from_var"))
         if small:
             found += [(4, "dot"), (2, "index"), (1, "cross_entropy")]
         if any(axis.name for axis in axes):
             found += [(2, "slice"), (1, "concat")]
             if rank >= 1 and not goal.open:
-                found.append((3, "masked"))
+                found.append((3 if rank < 2 else 5, "masked"))
         if rank:
             found += [(1, "merge"), (2, "embed"), (1, "real_of_index")]
             found.append((1, "one_hot"))
             if not goal.open:
                 found.append((1, "positional"))
         if rank >= 2:
-            found += [(2, "split"), (3, "heads")]
+            found += [(4, "split"), (6, "heads")]
         if not goal.open and named and small:
             found.append((5, "ein"))
         found += [(2, "dropout"), (2, "block"), *self.calls(scope, goal, data)]
@@ -170,7 +178,7 @@ class Reals(Writer):
         place = next(at for at, axis in enumerate(e.type.axes) if axis.name == name)
         length = e.type.axes[place].length
         rest = Real(without(e.type.axes, place), e.type.open)
-        kind = self.choices.below(3)
+        kind = self.choices.below(3) if length != Len() else 0
         if kind == 2:
             self.use("index")
             scope.fn.require(length, 1)
@@ -264,7 +272,7 @@ class Reals(Writer):
         if len(axes) >= 2 and all(axis.name for axis in axes):
             kinds.append((5, "by name"))
         if goal.open and axes:
-            kinds.append((2, "prefix"))
+            kinds.append((8, "prefix"))
         kind = weighted(self.choices, kinds)
         first = not self.chance(3)
         low = 1.0
@@ -389,7 +397,7 @@ class Reals(Writer):
         least = 1 if self.chance(2) else 0
         e = self.real(scope, Real(self.some_axes(scope, 3)), fuel, data)
         assert isinstance(e.type, Real)
-        if least:
+        if least and all(axis.length != Len() for axis in e.type.axes):
             self.use("mean")
             for axis in e.type.axes:
                 scope.fn.require(axis.length, 1)
@@ -399,10 +407,10 @@ class Reals(Writer):
 
     def reduced(self, scope: Scope, goal: Real, fuel: int, data: bool) -> E:
         """A tensor of one more axis, which is summed or averaged."""
-        axis = Ax(self.some_length(scope), self.fresh_axis([one.name for one in goal.axes], scope.fn))
+        axis = Ax(self.some_length(scope), self.fresh_axis(scope, [one.name for one in goal.axes]))
         wide = Real(spread(goal.axes, self.choices.below(len(goal.axes) + 1), axis), goal.open)
         e = self.exact(scope, self.real(scope, wide, fuel, data), wide)
-        name = pick(self.choices, ("sum", "mean"))
+        name = pick(self.choices, ("sum", "mean")) if axis.length != Len() else "sum"
         self.use(f"{name} axis")
         if name == "mean":
             scope.fn.require(axis.length, 1)
@@ -449,7 +457,7 @@ class Reals(Writer):
         name = goal.axes[place].name
         simple = goal.open or place == 0 or all(axis.name for axis in goal.axes)
         e = self.exact(scope, self.real(scope, goal, fuel, data), goal)
-        if not simple or (goal.open and any(not axis.name for axis in goal.axes)):
+        if not simple or (goal.open and any(not axis.name for axis in goal.axes)) or goal.axes[place].length == Len():
             return e
         if e.prec < ATOM or "(" in e.text or "[" in e.text:
             local = self.local(scope)
@@ -471,7 +479,7 @@ class Reals(Writer):
         axes = goal.axes
         # Most often a matrix stands on the right.
         cut = max(0, len(axes) - (1, 1, 0, 2)[self.choices.below(4)])
-        name = None if self.chance(2) else self.fresh_axis([axis.name for axis in axes], scope.fn)
+        name = None if self.chance(2) else self.fresh_axis(scope, [axis.name for axis in axes])
         inner = Ax(self.some_length(scope), name)
         left = self.real(scope, Real((*axes[:cut], inner), goal.open), fuel, data)
         assert isinstance(left.type, Real)
@@ -510,7 +518,7 @@ class Reals(Writer):
         for name in output:
             self.place(labels, name)
         for _ in range(self.choices.below(3)):
-            name = self.fresh_axis(list(lengths), scope.fn)
+            name = self.fresh_axis(scope, list(lengths))
             lengths[name] = self.some_length(scope)
             self.place(labels, name)
         return self.product(scope, goal, output, labels, labels, lengths, fuel, data)
@@ -530,7 +538,7 @@ class Reals(Writer):
         rest = [one for one in output if one not in twin]
         labels = [[*rest, name], [*rest, copy]]
         if not self.chance(3):
-            inner = self.fresh_axis(list(lengths), scope.fn)
+            inner = self.fresh_axis(scope, list(lengths))
             lengths[inner] = self.some_length(scope)
             labels = [[*names, inner] for names in labels]
         written = [labels[0], [name if one == copy else one for one in labels[1]]]
@@ -586,6 +594,8 @@ class Reals(Writer):
         base = self.some_length(scope)
         kind = self.choices.below(4)
         length, at, least = base, "0", 1
+        if base == Len():
+            kind = max(kind, 2)
         if kind == 1:
             at = "-1"
         elif kind == 2:
@@ -601,10 +611,10 @@ class Reals(Writer):
         if not goal.open and self.chance(3):
             # By position: the first axis.
             self.use("index by position")
-            e = self.real(scope, Real((Ax(length, self.fresh_axis(taken, scope.fn)), *goal.axes)), fuel, data)
+            e = self.real(scope, Real((Ax(length, self.fresh_axis(scope, taken)), *goal.axes)), fuel, data)
             assert isinstance(e.type, Real)
             return E(f"{tight(e, ATOM)}[{at}]", ATOM, Real(e.type.axes[1:]), e.mag, e.data)
-        name = self.fresh_axis(taken, scope.fn)
+        name = self.fresh_axis(scope, taken)
         place = self.choices.below(len(goal.axes) + 1)
         wide = Real(spread(goal.axes, place, Ax(length, name)), goal.open)
         e = self.exact(scope, self.real(scope, wide, fuel, data), wide)
@@ -642,7 +652,7 @@ class Reals(Writer):
         dropped = None
         if self.chance(4):
             self.use("slice and selector")
-            dropped = Ax(Len(2), self.fresh_axis([one.name for one in axes], scope.fn))
+            dropped = Ax(Len(2), self.fresh_axis(scope, [one.name for one in axes]))
             axes = spread(axes, self.choices.below(len(axes) + 1), dropped)
             selectors.insert(self.choices.below(2), f"{dropped.name}: {pick(self.choices, ('1', '0', '-1'))}")
         wide = Real(axes, goal.open)
@@ -706,8 +716,8 @@ class Reals(Writer):
             return None
         one, two = pick(self.choices, pairs)
         rest = [axis.name for at, axis in enumerate(goal.axes) if at != place]
-        first = self.fresh_axis(rest, scope.fn)
-        second = self.fresh_axis([*rest, first], scope.fn)
+        first = self.fresh_axis(scope, rest)
+        second = self.fresh_axis(scope, [*rest, first])
         axes = (*goal.axes[:place], Ax(one, first), Ax(two, second), *goal.axes[place + 1 :])
         if len(axes) > 4:
             return None
@@ -735,7 +745,7 @@ class Reals(Writer):
         )
         others = [axis.name for at, axis in enumerate(goal.axes) if at not in (place, place + 1)]
         # A half may have the old name.
-        name = two.name if self.chance(3) else self.fresh_axis([*others, one.name, two.name], scope.fn)
+        name = two.name if self.chance(3) else self.fresh_axis(scope, [*others, one.name, two.name])
         narrow = Real((*goal.axes[:place], Ax(total, name), *goal.axes[place + 2 :]), goal.open)
         e = self.exact(scope, self.real(scope, narrow, fuel, data), narrow)
         assert isinstance(e.type, Real)
@@ -784,7 +794,7 @@ class Reals(Writer):
         scope.fn.require(bound, 1)
         t = self.value(scope, Idx(bound, axes[:-1], goal.open), fuel, data)
         assert isinstance(t.type, Idx)
-        w = self.real(scope, Real((Ax(bound, self.fresh_axis([axes[-1].name])), axes[-1])), fuel, data)
+        w = self.real(scope, Real((Ax(bound, self.fresh_axis(scope, [axes[-1].name])), axes[-1])), fuel, data)
         assert isinstance(w.type, Real)
         found = (*t.type.axes, w.type.axes[1])
         if not distinct(found) or merge(found, axes) is None:
@@ -815,7 +825,7 @@ class Reals(Writer):
         """`cross_entropy`."""
         bound = self.some_length(scope, 0 if self.symbols(scope) and self.chance(3) else 1)
         scope.fn.require(bound, 1)
-        name = None if self.chance(3) else self.fresh_axis([axis.name for axis in goal.axes])
+        name = None if self.chance(3) else self.fresh_axis(scope, [axis.name for axis in goal.axes])
         logits = self.real(scope, Real((*goal.axes, Ax(bound, name)), goal.open), fuel, data)
         assert isinstance(logits.type, Real)
         rest = merge(logits.type.axes[:-1], goal.axes)

@@ -110,6 +110,8 @@ class Fn:
     plain: bool = False
     carried: bool = False
     names: set[str] = field(default_factory=set)
+    tails: set[str] = field(default_factory=set)
+    banned: set[str] = field(default_factory=set)
 
     def require(self, length: Len, least: int) -> None:
         """Notes that nothing is defined where a length is less."""
@@ -177,7 +179,8 @@ def root(path: str) -> str:
 LOCALS: Final = ("x", "y", "z", "u", "v", "h", "γ", "ŷ", "x̂", "σ2", "q_", "acc", "μ", "t", "p", "c", "ω", "r", "s", "a", "b")
 WEIGHTS: Final = ("w", "b", "γ", "β", "v", "bias", "scale", "tok", "pos", "u")
 TREES: Final = ("θ", "φ", "ψ", "p1", "net_p")
-AXES: Final = ("n", "m", "k", "batch", "seq", "model", "row", "col", "feat", "τ")
+AXES: Final = ("n", "m", "k", "batch", "seq", "model", "row", "col", "feat", "τ", "ch", "hid", "pix", "emb")
+PLAIN_AXES: Final = ("va", "vb", "vc", "vd", "ve")
 SYMBOLS: Final = ("N", "M", "B", "T")
 GENERIC: Final = ("P", "Q", "R", "S")
 FUNCTIONS: Final = ("helper", "part", "mix", "score", "blend", "énergie", "step", "norm_of", "inner_part", "twist")
@@ -301,7 +304,8 @@ class Writer(ABC):
 
     def module_path(self, file: File, module: Module) -> str:
         """A module's name as a file reaches it."""
-        return self.path(file, module.name, any(module is one for one, _ in file.modules))
+        own = module.model is not None or module in file.members
+        return self.path(file, module.name, own)
 
     def path(self, file: File, name: str, own: bool) -> str:
         """A name of this file, or of the imported one."""
@@ -335,10 +339,10 @@ class Writer(ABC):
         taken.add(f"{stem}{count}")
         return f"{stem}{count}"
 
-    def fresh_axis(self, taken: Sequence[str | None], plain: Fn | None = None) -> str:
-        """An axis name that is not among those taken."""
-        own = plain is not None and plain.plain
-        pool = [name for name in (("va", "vb", "vc", "vd", "ve") if own else AXES) if name not in taken]
+    def fresh_axis(self, scope: Scope, taken: Sequence[str | None] = ()) -> str:
+        """An axis name that is not among those taken, nor among those that `...` may stand for."""
+        fn = scope.fn
+        pool = [name for name in (PLAIN_AXES if fn.plain else AXES) if name not in taken and name not in fn.banned]
         return pick(self.choices, pool[:5])
 
     # --- lengths ------------------------------------------------------------------------------------------------------
@@ -367,14 +371,46 @@ class Writer(ABC):
 
     def some_axes(self, scope: Scope, most: int, named: bool = False, least: int = 0) -> Axes:
         """Axes of a tensor."""
+        if not scope.fn.plain and not self.chance(3):
+            near = self.near(scope, most, named, least)
+            if near is not None:
+                return near
+        if most >= 2 and not scope.fn.plain and self.chance(8):
+            return self.twins(scope, most, least)
+        heads = scope.file.consts.get("H")
+        if heads is not None and most >= 2 and not scope.fn.plain and "seq" not in scope.fn.banned and self.chance(6):
+            width = heads * scope.file.consts["HD"]
+            return (Ax(self.some_length(scope, least), "seq"), Ax(Len(width), "model"))
         count = pick(self.choices, (1, 2, 0, 1, 2, 3)[: 3 if most < 3 else 6])
         axes: list[Ax] = []
         for _ in range(min(count, most)):
             name = None
             if named or not self.chance(4):
-                name = self.fresh_axis([axis.name for axis in axes], scope.fn)
+                name = self.fresh_axis(scope, [axis.name for axis in axes])
             axes.append(Ax(self.some_length(scope, least), name))
         return tuple(axes)
+
+    def near(self, scope: Scope, most: int, named: bool, least: int) -> Axes | None:
+        """The axes of a tensor in scope."""
+        known = [
+            var.type.axes
+            for var in scope.vars
+            if isinstance(var.type, Real)
+            and not var.type.open
+            and len(var.type.axes) <= most
+            and (not named or all(axis.name for axis in var.type.axes))
+            and all(axis.length.const >= least for axis in var.type.axes)
+        ]
+        return known[-1 - self.choices.below(len(known))] if known else None
+
+    def twins(self, scope: Scope, most: int, least: int) -> Axes:
+        """An axis and its copy, as scores of attention have them, with another axis in front now and then."""
+        name = self.fresh_axis(scope)
+        length = self.some_length(scope, least)
+        axes = (Ax(length, name), Ax(length, f"{name}2"))
+        if most >= 3 and self.chance(3):
+            return (Ax(self.some_length(scope, least), self.fresh_axis(scope, [name])), *axes)
+        return axes
 
     # --- expressions --------------------------------------------------------------------------------------------------
 

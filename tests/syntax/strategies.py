@@ -295,7 +295,7 @@ _leaves = st.one_of(
     _node(t.TupleExpr, st.just(())),
     _node(lambda at, text: t.Call(at, t.Name(at, "stream"), (t.Positional(at, t.Text(at, text)),)), texts),
 )
-_expressions = st.one_of(
+_expressions: SearchStrategy[t.Expr] = st.one_of(
     _leaves,
     _node(t.Negate, expressions),
     _node(t.Binary, st.sampled_from(OPERATORS), st.just(0), expressions, expressions),
@@ -316,7 +316,7 @@ named_types = _node(
     st.lists(names, min_size=1, max_size=3).map(tuple),
     st.one_of(st.none(), _tuples(expressions, least=1)),
 )
-_types = st.one_of(
+_types: SearchStrategy[t.TypeExpr] = st.one_of(
     named_types,
     _node(t.RealType, axes),
     _node(t.IndexType, expressions, axes),

@@ -34,6 +34,7 @@ def without_keys(file: t.SourceFile) -> t.SourceFile:
 def parsed(kind: str, tokens: list[Token]) -> object:
     outcome = parse_chunk(Chunk("", kind, tuple(tokens)))
     assert outcome.diagnostics == ()
+    assert outcome.node is not None
     return strip_places(outcome.node)
 
 

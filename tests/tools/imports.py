@@ -45,8 +45,9 @@ PARTS: Final = (
     Part("presk.ad", ("presk.core",)),
     Part("presk.analysis", ("presk.ad",)),
     Part("presk.check", ("presk.analysis",)),
-    Part("presk.stages", ("presk.check",)),
     Part("presk.exact", ("presk.core",)),
+    Part("presk.run", ("presk.ad", "presk.exact")),
+    Part("presk.stages", ("presk.check", "presk.run")),
     Part("presk.realize", ("presk.core",)),
     Part("presk.kernels", ("presk.realize",)),
     Part("presk.train", ("presk.ad", "presk.exact", "presk.kernels")),
@@ -60,7 +61,7 @@ PARTS: Final = (
     Part("presk.daemon.messages"),
     Part(
         "presk.cli",
-        ("presk.check", "presk.stages", "presk.experiment", "presk.daemon.connect", "presk.daemon.messages"),
+        ("presk.check", "presk.stages", "presk.run", "presk.experiment", "presk.daemon.connect", "presk.daemon.messages"),
     ),
     Part("presk.daemon", ("presk.cli",)),
     # The thin client: sockets and the protocol. With --no-daemon it runs the application, which is heavy, in its process.

@@ -12,7 +12,6 @@ from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.diagnostics.suggest import closest
 from presk.elab.program import Program
-from presk.stages import CODECS, STAGES
 
 
 def cache_application() -> typer.Typer:
@@ -47,6 +46,9 @@ def verify_command(
     seed: Annotated[int, typer.Option("--seed", help="Chooses the sample.")] = 0,
 ) -> None:
     """Check every entry against its digest, and compute a sample of the results again."""
+    # All stages of the compiler, those that run programs included, which are heavy to load: needed to compute results again.
+    from presk.stages import CODECS, STAGES
+
     request = context.ensure_object(Request)
     store = _store(request)
     entries = maintain.check_entries(store)

@@ -14,6 +14,7 @@ from presk.core.ir import Program
 from presk.core.lower import Mode
 from presk.core.program import CoreProgram, lower_program
 from presk.diagnostics.suggest import closest
+from presk.elab.program import Program as TypedProgram
 from presk.types.dim import Dim
 
 
@@ -22,6 +23,7 @@ class InCore:
     """A checked program in the core, with what it was checked with; `entry` is the core name that was asked for."""
 
     checked: Checked
+    typed: TypedProgram
     core: CoreProgram
     entry: str | None
 
@@ -45,7 +47,7 @@ def in_core(request: Request, given: str, overrides: dict[str, Dim], mode: Mode,
             f"`{given}` has no function `{entry}`",
             f"did you mean `{near}`?" if near is not None else f"its functions: {', '.join(names[:12])}",
         )
-    return InCore(found, core, entry)
+    return InCore(found, program, core, entry)
 
 
 def after_ad(request: Request, given: InCore, remat: Remat, *, hold: bool, unroll: bool = False) -> AfterAd:

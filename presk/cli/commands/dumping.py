@@ -89,7 +89,9 @@ def dump_command(
             return
         after = core_programs.after_ad(request, core, remat, hold=hold, unroll=unroll_stack)
         if stage is DumpStage.CORE_AFTER_AD:
-            request.print(print_program(after.program, {(one.function, one.var): one.text for one in after.purposes}), end="")
+            request.print(
+                print_program(after.program, {(one.function, one.var): one.text for one in after.purposes}), end=""
+            )
         else:
             request.print(partition_text(after.program), end="")
 

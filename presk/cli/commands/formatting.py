@@ -1,8 +1,5 @@
 """`presk fmt`: the canonical form of programs."""
 
-import os
-import tempfile
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,21 +42,7 @@ def fmt_command(
                 request.print(f"{file}: not in the canonical form")
                 code = Exit.FAILED
             else:
-                _replace(request.path(file), data)
+                programs.replace_file(request.path(file), data)
                 request.print(f"{file}: formatted")
     if code is not Exit.DONE:
         raise typer.Exit(code)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Writes a file by a temporary name and a rename, its mode kept: a crash leaves the old text or the new one."""
-    real = Path(os.path.realpath(path))
-    handle, temporary = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, real.stat().st_mode & 0o7777)
-        os.replace(temporary, real)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from unicodedata import normalize
@@ -165,3 +166,17 @@ def complain_of(request: Request, found: Checked) -> None:
         request.complain(last_line(request, [found]), end="")
     if found.failed:
         raise typer.Exit(Exit.FAILED)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Writes a file by a temporary name and a rename, an old file's mode kept: a crash leaves the old text or the new one."""
+    real = Path(os.path.realpath(path))
+    handle, temporary = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, real.stat().st_mode & 0o7777 if real.exists() else 0o644)
+        os.replace(temporary, real)
+    except BaseException:
+        os.unlink(temporary)
+        raise
