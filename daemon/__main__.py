@@ -95,12 +95,12 @@ class Temporary:
             _sweep(os.path.join(parent, name))
         self.path: Final = os.path.join(parent, f"{os.getpid()}-{os.urandom(4).hex()}")
         os.mkdir(self.path, places.FOLDER_MODE)
-        self._lock: Final = _locked(os.path.join(self.path, places.LOCK), 0.0)
+        # Never closed: the system lets go of it when the process has ended, which is what `presk daemon stop` waits for.
+        _locked(os.path.join(self.path, places.LOCK), 0.0)
 
     def remove(self) -> None:
         """Removes the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
 
 
 def _sweep(path: str) -> None:

@@ -16,7 +16,7 @@ from presk.daemon import places, protocol
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 START_SECONDS = 30.0
 """How long a client waits for a daemon to start, by itself or another client."""
@@ -242,9 +242,35 @@ def _last_words(reading: int, deadline: float) -> str:
 
 
 def wait_until_gone(folder: str, seconds: float) -> bool:
-    """Waits until no daemon lives in a runtime folder; whether that came true in time."""
+    """Waits until no daemon has its place in a runtime folder; whether that came true in time."""
+    return _until(lambda: not is_locked(folder), seconds)
+
+
+class LifeLock:
+    """The lock that a daemon holds until its process has ended, by its folder for temporary files."""
+
+    def __init__(self, temporary: str) -> None:
+        path = os.path.join(temporary, places.LOCK)
+        try:
+            self._descriptor: int | None = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            self._descriptor = None  # it has removed the folder already
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until the process has ended; whether it did in time."""
+        lock = self._descriptor
+        return lock is None or _until(lambda: try_lock(lock), seconds)
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _until(done: "Callable[[], bool]", seconds: float) -> bool:
     deadline = time.monotonic() + seconds
-    while is_locked(folder):
+    while not done():
         if time.monotonic() > deadline:
             return False
         time.sleep(0.01)

@@ -116,12 +116,16 @@ class Counts(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """The daemon's state. Times are in seconds, memory in bytes; `idle_limit` is None where it stays for ever."""
+    """The daemon's state. Times are in seconds, memory in bytes; `idle_limit` is None where it stays for ever.
+
+    In `temporary` there is a lock that is held until the process has ended.
+    """
 
     pid: int
     version: str
     build: str
     folder: str
+    temporary: str
     seconds: float
     idle_seconds: float
     idle_limit: float | None

@@ -144,7 +144,7 @@ class Pool:
     """The workers of a daemon. `folder` is for their temporary files, `environment` theirs."""
 
     def __init__(self, folder: str, environment: Mapping[str, str], log: Log) -> None:
-        self._folder: Final = folder
+        self.folder: Final = folder
         self._environment: Final = dict(environment)
         self._log: Final = log
         self._idle: list[Worker] = []
@@ -215,9 +215,9 @@ class Pool:
 
     def _spawn(self) -> Worker:
         self.started += 1
-        stacks = os.path.join(self._folder, f"stack-{self.started}")
+        stacks = os.path.join(self.folder, f"stack-{self.started}")
         ours, theirs = socket.socketpair()
-        descriptor = shared_file(self._folder)
+        descriptor = shared_file(self.folder)
         try:
             phase = Phase(descriptor)
             process = subprocess.Popen(

@@ -561,6 +561,7 @@ class Server:
             str(protocol.VERSION),
             self._build.digest,
             self._folder,
+            self._pool.folder,
             now - self._started,
             0.0 if self._jobs else now - self._used,
             self._limits.idle,

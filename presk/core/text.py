@@ -98,7 +98,7 @@ FARTHEST: Final = 84
 NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 NAME: Final = re.compile(r"""[^\s(){}\[\]<>,;:=.%"`+*/@|~!&^#?$∘ℝ\\-]+""")
 """A run of characters that may be a name; a name in quotation marks may have any."""
-FUNCTION: Final = re.compile(r"""[^\s(){}\[\],;"`]+""")
+FUNCTION: Final = re.compile(r"""[^\s(){}\[\]<>,;=%"`+*/@|~!&^#?$∘ℝ\\-]+""")
 """A function's name: names, joined by dots, with the axes it was made for."""
 KEYWORDS: Final = frozenset(
     "call fold closure grad apply params number axis stack module same no lies at place".split()

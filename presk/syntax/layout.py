@@ -256,19 +256,19 @@ class _Cutter:
             stack.pop()
             return False
         self.broken = self.broken or bool(stack) or self.header is None or closer != "}"
-        if (
-            self.by_column
-            and stack
-            and self.header is not None
-            and i + 1 < len(self.tokens)
-            and i + 1 not in self.breaks
-        ):
+        if self.by_column and self.in_mid_line(i):
             return False  # in the middle of a line it ends no block
         for depth in range(len(stack) - 1, -1, -1):
             if stack[depth].closer == closer:
                 del stack[depth:]
                 return False
         return closer == "}" and self.header is not None
+
+    def in_mid_line(self, i: int) -> bool:
+        """Whether token i has others of its line behind it, and that line is not the one on which its block begins."""
+        if self.header is None or i + 1 >= len(self.tokens) or i + 1 in self.breaks:
+            return False
+        return bisect_right(self.lines, self.starts[i]) != bisect_right(self.lines, self.header.starts[0])
 
     def run(self) -> None:
         closers = dict(_CLOSER)
@@ -302,8 +302,8 @@ class _Cutter:
                 self.begin(DECLARATION, i)
                 current = self.current
                 assert current is not None
-            if kind == "{" and current.kind == HEADER and not current.closed and (self.stack or self.opens_block(i)):
-                if self.stack:  # type parameters that are not closed: no brace can stand in them
+            if kind == "{" and current.kind == HEADER and not current.closed and self.opens_block(i):
+                if self.stack:  # type parameters that are not closed: no further brace can stand in them
                     self.broken = True
                     self.stack.clear()
                 self.append(token, self.starts[i], self.ends[i])

@@ -169,10 +169,10 @@ def brackets(tokens: Sequence[Token], limit: int, most: int) -> tuple[list[tuple
             match = next((d for d in range(len(open_) - 1, -1, -1) if _PAIRS[tokens[open_[d]].kind] == kind), None)
             if len(found) >= most:
                 return found, False
-            if match is None and open_ and not _closes_next(tokens, open_[-1], i):
-                found.append(_mismatched(tokens, open_.pop(), i))
-            elif match is None:
+            if not open_ or (match != len(open_) - 1 and _closes_next(tokens, open_[-1], i)):
                 found.append((i, Diagnostic("E0009", f"`{kind}` closes nothing", _at(i), mend=f"remove the `{kind}`")))
+            elif match is None:
+                found.append(_mismatched(tokens, open_.pop(), i))
             else:
                 if match < len(open_) - 1:
                     found.append(_unclosed(tokens, open_[match + 1 :], i))

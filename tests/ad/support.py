@@ -1,6 +1,7 @@
 """Programs for the tests of differentiation, and what is asked of every one of them."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -8,21 +9,52 @@ from typing import Any, Final
 import numpy as np
 
 from presk.ad.pipeline import AfterAd, Remat, after_ad
+from presk.cache.engine import Engine
+from presk.check import check_program
 from presk.core.ir import Function, Program
 from presk.core.lower import Mode
+from presk.core.program import CoreProgram, lower_program
 from presk.core.text import TypePrinter, print_function
 from presk.core.verify import verify
+from presk.elab.files import FolderReader
+from presk.types.dim import constant
 from tests.ad.evaluate import Evaluator, Scope, dot, moved, sample
-from tests.core.support import Lowered, from_source
+
+CORPUS: Final = Path(__file__).resolve().parents[2] / "corpus"
 
 PREFIX: Final = (2,)
 """The leading axes that `...` of a function stands for, where a test runs it by itself."""
 
 
-def lowered(text: str, mode: Mode = Mode.INFERENCE) -> Lowered:
-    """A program that is written in a test."""
+@cache
+def _engine() -> Engine:
+    """One for all: what is the same in two tests is done once."""
+    return Engine(None)
+
+
+def lowered(text: str, mode: Mode = Mode.INFERENCE) -> CoreProgram:
+    """A program that is written in a test, in the core; its gradients may be such as cannot be taken."""
     with TemporaryDirectory() as folder:
-        return from_source(Path(folder), {"main.psk": text}, mode)
+        path = Path(folder) / "main.psk"
+        path.write_text(text, encoding="utf-8")
+        return _lowered(path, {}, mode)
+
+
+@cache
+def corpus(file: str, mode: Mode = Mode.INFERENCE, **constants: int) -> CoreProgram:
+    """A program of the corpus in the core, with other constants."""
+    return _lowered(CORPUS / file, constants, mode)
+
+
+def _lowered(path: Path, constants: Mapping[str, int], mode: Mode) -> CoreProgram:
+    reader = FolderReader(path)
+    values = {name: constant(value) for name, value in constants.items()}
+    found = check_program(_engine(), reader, reader.main, path.name, values)
+    assert not isinstance(found, str), found
+    checked, typed = found
+    wrong = [one for one in checked.diagnostics if one.code[0] != "W" and one.code not in ("E6001", "E6002")]
+    assert not wrong, wrong
+    return lower_program(_engine(), typed, mode)
 
 
 def named(program: Program, name: str) -> Function:

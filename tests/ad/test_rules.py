@@ -55,12 +55,12 @@ CASES = {
           sum(a^2) + sum(b^2) + sum(c^2) + sum(e^3) + d^2
     """,
     "embed": "fn f(t : idx[4][b: 7], x : ℝ[4, e: 2]) -> ℝ = sum(embed(x, t)^2)",
-    "merge": "fn f(x : ℝ[b: 2, n: N, m: 3]) -> ℝ = sum(axis b, sum(axis b, merge(axis n, axis m, x)^3)^2)",
+    "merge": "fn f(x : ℝ[b: 2, n: N, m: 3]) -> ℝ = sum(sum(axis b, merge(axis n, axis m, x)^3)^2)",
     "split": "fn f(x : ℝ[n: 6]) -> ℝ = sum(sum(axis a, split(axis n, a: 2, b: 3, x))^2)",
     "split_heads": "fn f(x : ℝ[n: N, seq: M, model: 6]) -> ℝ = sum(sum(axis heads, split_heads(x)^2)^2)",
     "merge_heads": "fn f(x : ℝ[heads: 2, seq: M, hd: 3]) -> ℝ = sum(sum(axis seq, merge_heads(x))^3)",
     "concat": "fn f(y : ℝ[n: N, m: M], x : ℝ[n: N, m: 2]) -> ℝ = sum(sum(axis n, concat(axis m, x, concat(axis m, y, x)))^2)",
-    "slice": "fn f(x : ℝ[n: N + 2, m: M]) -> ℝ = sum(x[n: 1..N]^2) + sum(x[0..2, m: 0..1]^3)",
+    "slice": "fn f(x : ℝ[n: N + 2, m: 3]) -> ℝ = sum(x[n: 1..N + 1]^2) + sum(x[0..2, m: 0..1]^3)",
     "index": "fn f(x : ℝ[n: 4, m: M]) -> ℝ = sum(x[n: -1]^2) + sum(x[n: 1] * x[0])",
     "retag": "fn f(x : ℝ[N]) -> ℝ = sum((x : ℝ[n: N])^2)",
     "slice_params": "",
@@ -119,7 +119,7 @@ def test_the_other_columns_name_rows():
 @pytest.mark.parametrize("name", [name for name in GIVING if name not in APART])
 def test_a_rule_agrees_with_differences(name):
     given = lowered(source(CASES[name]))
-    headers = given.core.headers
+    headers = given.headers
     assert name in [binding.op.name for binding in named(given.program, "f").bindings if isinstance(binding.op, Prim)]
     made = differentiate(given.program)
     assert not made.diagnostics
@@ -132,7 +132,7 @@ def gradient(text: str, *args: object, dims: dict[str, int] | None = None) -> np
     given = lowered(source(text))
     made = differentiate(given.program).program
     values = [np.asarray(arg, dtype=float) if isinstance(arg, list | float) else arg for arg in args]
-    return Evaluator(made, given.core.headers).run("g.lambda0.grad", values, dims or {"N": len(args[-1])})  # type: ignore[arg-type]
+    return Evaluator(made, given.headers).run("g.lambda0.grad", values, dims or {"N": len(args[-1])})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_masked_softmax_gives_nothing_where_it_refuses():
     made = differentiate(given.program).program
     x = np.array([[0.3, 1e30, -0.2, 0.9]])
     mask, w = np.array([True, False, True, True]), np.array([1.0, 5.0, -2.0, 0.5])
-    found = Evaluator(made, given.core.headers).run("g.lambda0.grad", [mask, w, x], {"N": 1, "M": 4})
+    found = Evaluator(made, given.headers).run("g.lambda0.grad", [mask, w, x], {"N": 1, "M": 4})
     assert found[0, 1] == 0 and np.isfinite(found).all()
     step = 1e-6
     for place in (0, 2, 3):
@@ -182,7 +182,7 @@ def test_a_masked_softmax_gives_nothing_where_it_refuses():
         for by in (step, -step):
             y = x.copy()
             y[0, place] += by
-            sides.append(float(Evaluator(given.program, given.core.headers).run("f", [mask, w, y], {"N": 1, "M": 4})))
+            sides.append(float(Evaluator(given.program, given.headers).run("f", [mask, w, y], {"N": 1, "M": 4})))
         assert abs((sides[0] - sides[1]) / (2 * step) - found[0, place]) < 1e-8
 
 
@@ -191,7 +191,7 @@ def test_an_index_that_occurs_twice_adds_both_rows():
     given = lowered(source(text).replace("sum(embed(x, t) * w)", "sum(ein[b](embed(x, t) * w))"))
     made = differentiate(given.program).program
     args = [np.array([1, 1, 0]), np.array([1.0, 10.0, 100.0]), np.zeros((3, 1))]
-    found = Evaluator(made, given.core.headers).run("g.lambda0.grad", args, {"N": 3})
+    found = Evaluator(made, given.headers).run("g.lambda0.grad", args, {"N": 3})
     assert found.tolist() == [[100.0], [11.0], [0.0]]
 
 
@@ -203,11 +203,11 @@ def test_the_adjoint_of_a_renamed_operand_has_its_own_names():
         fn g(q : ℝ[seq: T, hd: 2], k : ℝ[seq: T, hd: 2]) -> ℝ[seq: T, hd: 2] = grad(λ k. f(q, k))(k)
     """
     program = differentiate(lowered(text).program).program
-    adjoints = [line.partition(" = ")[2] for line in body_of(program, "f.vjp") if " = ein" in line][1:]
-    assert adjoints == ["ein[seq, hd](%8[seq, seq2] * k[seq2, hd])", "ein[seq, hd](%8[seq2, seq] * q[seq2, hd])"] or [
-        one.split("(")[0] for one in adjoints
-    ] == ["ein[seq, hd]", "ein[seq, hd]"]
-    assert ": ℝ[seq: T, hd: 2] = ein" in "\n".join(body_of(program, "f.vjp"))
+    adjoints = [line for line in body_of(program, "f.vjp") if " = ein" in line][1:]
+    assert adjoints == [
+        "%11 : ℝ[seq: T, hd: 2] = ein[seq, hd] %10[seq, seq2], k[seq2, hd]",
+        "%12 : ℝ[seq: T, hd: 2] = ein[seq, hd] %10[seq2, seq], q[seq2, hd]",
+    ]
 
 
 def test_dropout_has_the_adjoint_of_its_product():
@@ -218,7 +218,7 @@ def test_dropout_has_the_adjoint_of_its_product():
     """
     given = lowered(text, Mode.TRAINING)
     made = differentiate(given.program).program
-    against_differences(given.program, made, "g.lambda0", given.core.headers, {"N": 9})
+    against_differences(given.program, made, "g.lambda0", given.headers, {"N": 9})
     masks = [line for line in body_of(made, "f.vjp") if "dropout_mask" in line]
     assert len(masks) == 1
 

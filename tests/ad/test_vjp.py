@@ -14,8 +14,18 @@ from presk.core.lower import Mode
 from presk.core.parse import parse
 from presk.types.dim import symbol
 from tests.ad.evaluate import Evaluator
-from tests.ad.support import PREFIX, against_differences, arguments, body_of, equal, lowered, named, sound, text_of
-from tests.core.support import corpus
+from tests.ad.support import (
+    PREFIX,
+    against_differences,
+    arguments,
+    body_of,
+    corpus,
+    equal,
+    lowered,
+    named,
+    sound,
+    text_of,
+)
 
 MLP = "basics/mlp.psk"
 
@@ -257,7 +267,7 @@ def test_an_applied_lambda_gives_cotangents_to_what_it_captured():
     ]
     # h(y) first: y is captured and the argument; then h(x).
     assert [call.args[:2] for call in calls] == [(1, 1), (1, 0)]
-    against_differences(given.program, program, "g.lambda0", given.core.headers, {"N": 3})
+    against_differences(given.program, program, "g.lambda0", given.headers, {"N": 3})
 
 
 def test_the_reasons_of_bindings():
@@ -296,7 +306,7 @@ def test_an_objective_gets_its_value_with_its_adjoints():
     done = {remat: after_ad(program, remat, hold_groups=False, objectives=("loss",)) for remat in Remat}
     for one in done.values():
         assert not one.diagnostics
-        sound(one.program, given.core.headers, "after differentiation")
+        sound(one.program, given.headers, "after differentiation")
         assert [str(item) for item in named(one.program, "loss.value_vjp").result.items] == ["ℝ[]", "params GPT"]  # type: ignore[union-attr]
     called = [
         binding.op.function
@@ -309,14 +319,14 @@ def test_an_objective_gets_its_value_with_its_adjoints():
 def test_a_value_with_its_adjoints_is_the_value_and_the_adjoints():
     given = lowered(FOLD)
     dims = {"B": 2}
-    args = arguments(named(given.program, "loss"), given.core.headers, dims)
-    expected = Evaluator(given.program, given.core.headers).run("loss", args, dims, PREFIX)
-    gradient = Evaluator(differentiate(given.program).program, given.core.headers).run(
+    args = arguments(named(given.program, "loss"), given.headers, dims)
+    expected = Evaluator(given.program, given.headers).run("loss", args, dims, PREFIX)
+    gradient = Evaluator(differentiate(given.program).program, given.headers).run(
         "loss_grad.lambda0.grad", [*args[1:], args[0]], dims, PREFIX
     )
     for remat in Remat:
         done = after_ad(given.program, remat, hold_groups=True, objectives=("loss",))
-        value, adjoint, *_ = Evaluator(done.program, given.core.headers).run("loss.value_vjp", args, dims, PREFIX)
+        value, adjoint, *_ = Evaluator(done.program, given.headers).run("loss.value_vjp", args, dims, PREFIX)
         assert equal(value, expected) and equal(adjoint, gradient)
 
 

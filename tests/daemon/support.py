@@ -135,17 +135,21 @@ class Home:
         """The processes of this home's daemon: their command lines name its folder."""
         return processes_about(str(self.root))
 
+    def stop(self) -> None:
+        """Stops the daemon if one runs."""
+        connection = self.connection()
+        if connection is not None:
+            connection.send(protocol.frame(protocol.STOP))
+            while connection.receive() is not None:
+                pass
+            connection.close()
+
     def close(self) -> None:
         """Ends the daemon, and shows that it leaves nothing running."""
-        with suppress(OSError):
-            connection = self.connection()
-            if connection is not None:
-                connection.send(protocol.frame(protocol.STOP))
-                while connection.receive() is not None:
-                    pass
-                connection.close()
         deadline = time.monotonic() + 15
         while (left := self.processes()) and time.monotonic() < deadline:
+            with suppress(OSError):  # one may just be starting, for a client that was killed
+                self.stop()
             time.sleep(0.02)
         for pid in left:
             with suppress(ProcessLookupError):

@@ -231,6 +231,7 @@ def test_item_24_workers_die_with_the_daemon(home: Home) -> None:
     assert workers
     for pid in workers:
         assert os.getsid(pid) == pid, "a worker has a session, and so a process group, of its own"
+    os.kill(running.pid, signal.SIGSTOP)  # it would ask another daemon
     os.kill(state.pid, signal.SIGKILL)
     wait(lambda: not processes_about(f"/{state.pid}-"))
     running.kill()

@@ -77,6 +77,8 @@ class Reals(Writer):
             scope.fn.symbols.update(axis.length.symbols())
             if goal.open and axis.name:
                 scope.fn.tails.add(axis.name)
+            if axis.length == Len():
+                self.use("length 0")
         if fuel <= 0 or self.fuel <= 0:
             return self.at_hand(scope, goal, data)
         self.fuel -= 1
@@ -802,8 +804,10 @@ class Reals(Writer):
         self.use("embed")
         return E(f"embed({w.text}, {t.text})", ATOM, Real(found, goal.open), w.mag, w.data)
 
-    def one_hot(self, scope: Scope, goal: Real, fuel: int, data: bool) -> E:
+    def one_hot(self, scope: Scope, goal: Real, fuel: int, data: bool) -> E | None:
         """Indicator vectors."""
+        if goal.axes[-1].length == Len():
+            return None
         t = self.value(scope, Idx(goal.axes[-1].length, goal.axes[:-1], goal.open), fuel, data)
         assert isinstance(t.type, Idx)
         self.use("one_hot")
@@ -813,7 +817,7 @@ class Reals(Writer):
     def real_of_index(self, scope: Scope, goal: Real, fuel: int, data: bool) -> E:
         """Indices as reals."""
         bound = self.some_length(scope, 1)
-        if goal.axes and len(goal.axes) == 1 and not goal.open and self.chance(2):
+        if len(goal.axes) == 1 and goal.axes[0].length != Len() and not goal.open and self.chance(2):
             bound = goal.axes[0].length
         scope.fn.symbols.update(bound.symbols())
         t = self.value(scope, Idx(bound, goal.axes, goal.open), fuel, data)

@@ -40,7 +40,6 @@ PARTS: Final = (
     Part("presk.prims", ("presk.types", "presk.diagnostics")),
     Part("presk.elab", ("presk.syntax", "presk.types", "presk.cache")),
     Part("presk.typing", ("presk.elab", "presk.prims")),
-    
     Part("presk.core", ("presk.typing", "presk.prims")),
     Part("presk.ad", ("presk.core",)),
     Part("presk.analysis", ("presk.ad",)),
@@ -61,7 +60,14 @@ PARTS: Final = (
     Part("presk.daemon.messages"),
     Part(
         "presk.cli",
-        ("presk.check", "presk.stages", "presk.run", "presk.experiment", "presk.daemon.connect", "presk.daemon.messages"),
+        (
+            "presk.check",
+            "presk.stages",
+            "presk.run",
+            "presk.experiment",
+            "presk.daemon.connect",
+            "presk.daemon.messages",
+        ),
     ),
     Part("presk.daemon", ("presk.cli",)),
     # The thin client: sockets and the protocol. With --no-daemon it runs the application, which is heavy, in its process.

@@ -11,7 +11,9 @@ from presk.cli.commands.options import ConstOption
 from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.diagnostics.suggest import closest
+from presk.elab.parsing import PARSE_CHUNK
 from presk.elab.program import Program
+from presk.elab.tokenizing import TOKENS
 
 
 def cache_application() -> typer.Typer:
@@ -109,7 +111,7 @@ def why_command(
         explanations = [
             explanation
             for subject in subjects
-            for stage in log.stages()
+            for stage in dict.fromkeys((TOKENS.name, PARSE_CHUNK.name, *log.stages()))  # a parsed file asks no chunk
             if (explanation := request.engine.explain_last(stage, subject)) is not None
         ]
         for explanation in explanations:
@@ -117,14 +119,15 @@ def why_command(
 
 
 def _subjects(program: Program, declaration: str | None) -> list[str]:
-    """What stages call the parts of a program: a file by its name, a chunk by its key, alone or behind its file's name."""
+    """What stages call the parts of a program: a file by its name, a chunk by its key, alone or behind its file's name, a
+    function of the core by its name."""
     subjects: list[str] = []
     for state in program.states.values():
         if declaration is None:
             subjects.append(state.name)
         for key in state.loaded.parsed.keys():
             if declaration is None or declaration in (key, _short(key)):
-                subjects += (key, f"{state.name}: {key}")
+                subjects += (key, f"{state.name}: {key}", _short(key))
     return list(dict.fromkeys(subjects))
 
 

@@ -22,7 +22,7 @@ class MessageFormat(StrEnum):
 
 def check_command(
     context: typer.Context,
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Programs to check.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Programs to check.")],
     const: ConstOption = None,
     summary: Annotated[
         bool, typer.Option("--summary", help="Print what each program declares, with its training record.")
@@ -38,23 +38,23 @@ def check_command(
     request = context.ensure_object(Request)
     overrides = programs.overrides_of(request, const or [])
     found = []
+    readers = [programs.reader_of(request, file) for file in files]  # a wrong name is said before anything is done
     with request.engine.request() as log:
-        for file in files:
+        for file, reader in zip(files, readers, strict=True):
             if summary:
-                one, program = programs.elaborated(request, file, overrides)
+                one, program = programs.elaborated(request, file, overrides, reader)
             else:
-                one, program = programs.checked(request, file, overrides), None
+                one, program = programs.checked(request, file, overrides, reader), None
             found.append(one)
             if message_format is MessageFormat.JSON:
                 request.print(programs.as_json(one), end="")
                 continue
-            text = programs.as_text(request, one)
-            if text:
-                request.print(text, end="")
+            request.print(programs.diagnostics_text(request, one.diagnostics, one.sources), end="")
             if program is not None:
                 request.print(_summary(program, file), end="")
-    if message_format is MessageFormat.TEXT and any(one.diagnostics for one in found):
-        request.print(programs.last_line(request, found))
+    if message_format is MessageFormat.TEXT:
+        every = [diagnostic for one in found for diagnostic in one.diagnostics]
+        request.print(programs.last_lines(request, every), end="")
     if stats:
         request.complain(log.table(), end="")
     if any(one.failed for one in found):

@@ -36,7 +36,7 @@ class InCore:
 def in_core(request: Request, given: str, overrides: dict[str, Dim], mode: Mode, entry: str | None) -> InCore:
     """A program in the core, as far as the entry reaches; a program with errors leaves with 1, an unknown entry with 2."""
     found, program = programs.elaborated(request, given, overrides)
-    programs.complain_of(request, found)
+    programs.complain_of(request, found.diagnostics, found.sources)
     core = lower_program(request.engine, program, mode, None if entry is None else [entry])
     if entry is not None and entry not in core.parts:
         names = list(lower_program(request.engine, program, mode).parts)

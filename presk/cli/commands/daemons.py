@@ -196,16 +196,22 @@ def _start(request: Request, folder: str) -> None:
 
 def _stop(request: Request, folder: str) -> bool:
     """Stops the daemon of a folder; false if none ran."""
-    running = connect.is_locked(folder)
-    connection = _manage(folder)
-    if connection is not None:
+    state, connection = _state(folder), _manage(folder)
+    if state is None or connection is None:
+        if connect.is_locked(folder) and not connect.wait_until_gone(folder, STOP_SECONDS):
+            raise _no_daemon(request, "it holds its lock and does not stop")
+        return False
+    life = connect.LifeLock(state.temporary)
+    try:
         connection.send(protocol.frame(protocol.STOP))
         while connection.receive() is not None:
             pass
+        if not life.wait(STOP_SECONDS):
+            raise _no_daemon(request, "it does not stop")
+    finally:
+        life.close()
         connection.close()
-    if not connect.wait_until_gone(folder, STOP_SECONDS):
-        raise _no_daemon(request, "it holds its lock and does not stop")
-    return running or connection is not None
+    return True
 
 
 def _manage(folder: str) -> connect.Connection | None:

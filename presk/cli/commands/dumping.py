@@ -8,15 +8,16 @@ import typer
 from presk.ad.pipeline import Remat
 from presk.cli.commands import core_programs, programs
 from presk.cli.commands.options import ConstOption, EntryOption, ModeOption, RematOption, UnrollOption
-from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.core.lower import Mode
 from presk.core.partition_text import partition_text
 from presk.core.text import print_program
 from presk.core.unroll import unroll_program
+from presk.diagnostics.value import located
 from presk.elab.dump import dump_json, dump_program
 from presk.elab.parsing import PARSE_FILE
 from presk.elab.tokenizing import PLACES, TOKENS
+from presk.syntax.api import FileSource
 from presk.syntax.dump import ast_json, ast_text, tokens_json, tokens_text
 from presk.syntax.tokens import Tokens
 
@@ -79,7 +80,7 @@ def dump_command(
         if stage is DumpStage.ELAB:
             found, program = programs.elaborated(request, file, overrides)
             request.print(dump_program(program) if format_ is DumpFormat.TEXT else dump_json(program), end="")
-            programs.complain_of(request, found)
+            programs.complain_of(request, found.diagnostics, found.sources)
             return
         core = core_programs.in_core(request, file, overrides, mode, entry)
         hold = realize is RealizeName.BF16
@@ -111,7 +112,6 @@ def _syntax(request: Request, file: str, stage: DumpStage, format_: DumpFormat) 
     parsed = engine.get(PARSE_FILE, tokens, subject=reader.main).value
     request.print(ast_text(parsed.file) if format_ is DumpFormat.TEXT else ast_json(parsed.file), end="")
     if parsed.diagnostics:
-        found = programs.checked(request, file, {})
-        syntax = [one for one in found.diagnostics if one.code.startswith("E0")]
-        request.complain(programs.diagnostics_text(request, syntax, found.sources), end="")
-        raise typer.Exit(Exit.FAILED)
+        table = engine.get(PLACES, given, subject=reader.main).value
+        named = [located(one, file=file, chunk="") for one in parsed.diagnostics]
+        programs.complain_of(request, named, FileSource(file, source, table))

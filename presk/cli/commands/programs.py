@@ -2,9 +2,12 @@
 
 import errno
 import os
+import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 from unicodedata import normalize
 
 import typer
@@ -16,33 +19,46 @@ from presk.diagnostics.render_json import render_json
 from presk.diagnostics.render_text import TextOptions, render_text, summary
 from presk.diagnostics.sources import Sources
 from presk.diagnostics.suggest import closest
-from presk.diagnostics.value import Diagnostic
+from presk.diagnostics.value import Diagnostic, Severity
 from presk.elab.files import FolderReader
 from presk.elab.program import Program
 from presk.syntax.tree import Const
 from presk.types.dim import Dim, constant
 
-MAX_DIGITS = 10_000
+MAX_DIGITS: Final = 10_000
+_SHOWN: Final = 60
+_NOT_THERE: Final = "there is no such file"
 
 
 def usage(request: Request, code: str, message: str, mend: str | None = None) -> typer.Exit:
     """Complains about the command line and gives the exit to raise."""
-    request.complain(f"error[{code}]: {message}")
+    request.complain(f"error[{code}]: {_visible(message)}")
     if mend is not None:
-        request.complain(f"  = help: {mend}")
+        request.complain(f"  = help: {_visible(mend)}")
     return typer.Exit(Exit.USAGE)
+
+
+def _visible(text: str) -> str:
+    """A text with names that somebody typed, without characters that a terminal would obey."""
+    return "".join(
+        character if character.isprintable() or "\udc80" <= character <= "\udcff" else f"\\u{{{ord(character):x}}}"
+        for character in text
+    )
 
 
 def overrides_of(request: Request, given: Sequence[str]) -> dict[str, Dim]:
     """`--const NAME=N` as values; E9003 for anything that is not a name and a natural number."""
     values: dict[str, Dim] = {}
     for text in given:
-        name, equals, number = text.partition("=")
-        if not equals or not name.strip():
-            raise usage(request, "E9003", f"`--const {text}` is not of the form NAME=N")
+        name, _, number = text.partition("=")
         digits = number.strip()
-        if not (digits.isascii() and digits.isdigit()) or len(digits) > MAX_DIGITS:
-            raise usage(request, "E9003", f"`--const {text}`: `{number}` is not a natural number")
+        shown = f"`--const {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}`"
+        if not name.strip() or not digits:
+            raise usage(request, "E9003", f"{shown} is not of the form NAME=N")
+        if not (digits.isascii() and digits.isdigit()):
+            raise usage(request, "E9003", f"{shown}: the value is not a natural number")
+        if len(digits) > MAX_DIGITS:
+            raise usage(request, "E9003", f"{shown}: the number has more than {MAX_DIGITS:,} digits")
         values[normalize("NFC", name.strip())] = constant(int(digits) if len(digits) < 4000 else _large(digits))
     return values
 
@@ -59,42 +75,58 @@ def _large(digits: str) -> int:
 def reader_of(request: Request, given: str) -> FolderReader:
     """The reader for a program of the command line; E9002 if there is no such file."""
     path = request.path(given)
-    problem = _problem(path)
+    problem = _problem(path) if given else "its name is empty"
     if problem is not None:
-        mend = None
-        if problem == "there is no such file":
-            mend = _near(path, given)
-        raise usage(request, "E9002", f"`{given}` cannot be read: {problem}", mend)
+        raise usage(
+            request,
+            "E9002",
+            f"`{given}` cannot be read: {problem}",
+            _near(path, given) if problem == _NOT_THERE else None,
+        )
     return request.reader(path)
 
 
 def _problem(path: Path) -> str | None:
+    """Why a file cannot be read, as far as can be seen without opening it."""
     try:
-        if not path.exists():
-            return "there is no such file"
-        if path.is_dir():
-            return "it is a folder"
-        return None if os.access(path, os.R_OK) else "it may not be read"
-    except (OSError, ValueError) as error:
-        return (
-            "its name is too long"
-            if getattr(error, "errno", None) == errno.ENAMETOOLONG
-            else "its name is not a file name"
-        )
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return _NOT_THERE
+    except PermissionError:
+        return "it may not be read"
+    except ValueError:
+        return "its name is not a file name"
+    except OSError as error:
+        return _TROUBLE.get(error.errno or 0, "it cannot be read")
+    if stat.S_ISDIR(mode):
+        return "it is a folder"
+    if not stat.S_ISREG(mode):
+        return "it is not an ordinary file"
+    return None if os.access(path, os.R_OK) else "it may not be read"
+
+
+_TROUBLE: Final[Mapping[int, str]] = MappingProxyType(
+    {errno.ENAMETOOLONG: "its name is too long", errno.ELOOP: "its links lead in a circle"}
+)
 
 
 def _near(path: Path, given: str) -> str | None:
+    """A program of the folder with a similar name, to be proposed."""
     try:
-        names = [entry.name for entry in os.scandir(path.parent)]
+        stems = [name.removesuffix(_PROGRAM) for name in os.listdir(path.parent) if name.endswith(_PROGRAM)]
     except OSError:
         return None
-    near = closest(path.name, names)
-    return None if near is None else f"did you mean `{os.path.join(os.path.dirname(given), near)}`?"
+    stem = path.name.removesuffix(_PROGRAM)
+    near = stem if path.name == stem and stem in stems else closest(stem, [other for other in stems if other != stem])
+    return None if near is None else f"did you mean `{os.path.join(os.path.dirname(given), near)}{_PROGRAM}`?"
 
 
-def checked(request: Request, given: str, overrides: dict[str, Dim]) -> Checked:
-    """Checks a program of the command line; E9002 and E9003 leave with 2."""
-    reader = reader_of(request, given)
+_PROGRAM: Final = ".psk"
+
+
+def checked(request: Request, given: str, overrides: dict[str, Dim], reader: FolderReader | None = None) -> Checked:
+    """Checks a program of the command line, whose reader may be there already; E9002 and E9003 leave with 2."""
+    reader = reader or reader_of(request, given)
     found = check(request.engine, reader, reader.main, given, overrides)
     if isinstance(found, str):
         raise unreadable(request, given, found)
@@ -102,9 +134,11 @@ def checked(request: Request, given: str, overrides: dict[str, Dim]) -> Checked:
     return found
 
 
-def elaborated(request: Request, given: str, overrides: dict[str, Dim]) -> tuple[Checked, Program]:
+def elaborated(
+    request: Request, given: str, overrides: dict[str, Dim], reader: FolderReader | None = None
+) -> tuple[Checked, Program]:
     """As `checked`, with what the program means."""
-    reader = reader_of(request, given)
+    reader = reader or reader_of(request, given)
     both = check_program(request.engine, reader, reader.main, given, overrides)
     if isinstance(both, str):
         raise unreadable(request, given, both)
@@ -134,11 +168,6 @@ def _known_overrides(request: Request, given: str, found: Checked, overrides: di
     )
 
 
-def as_text(request: Request, found: Checked) -> str:
-    """The diagnostics for people; empty if there are none."""
-    return diagnostics_text(request, found.diagnostics, found.sources)
-
-
 def diagnostics_text(request: Request, diagnostics: Sequence[Diagnostic], sources: Sources) -> str:
     """Diagnostics for people, as wide as the terminal; empty if there are none."""
     if not diagnostics:
@@ -152,19 +181,16 @@ def as_json(found: Checked) -> str:
     return render_json(found.diagnostics, found.sources)
 
 
-def last_line(request: Request, found: Sequence[Checked]) -> str:
-    """The line that sums up: how many errors and warnings, or that all is well."""
-    every = [one for result in found for one in result.diagnostics]
-    return summary(every, color=request.color)
+def last_lines(request: Request, diagnostics: Sequence[Diagnostic]) -> str:
+    """The lines that sum up: how many errors and warnings, and where to read more; empty if there are none."""
+    return summary(diagnostics, color=request.color)
 
 
 def complain_of(request: Request, found: Checked) -> None:
-    """Sends a program's diagnostics to standard error; errors leave with 1."""
-    text = as_text(request, found)
-    if text:
-        request.complain(text, end="")
-        request.complain(last_line(request, [found]), end="")
+    """Sends the diagnostics of a program with errors to standard error and leaves with 1. Warnings alone are `check`'s to show."""
     if found.failed:
+        request.complain(as_text(request, found), end="")
+        request.complain(last_line(request, [found]), end="")
         raise typer.Exit(Exit.FAILED)
 
 
