@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from gmpy2 import from_binary, mpfr, to_binary
+from gmpy2 import context, from_binary, mpfr, to_binary
 from numpy.typing import NDArray
 
 Scalar = Any
 """An mpfr; gmpy2 ships no types."""
+
+Context = Any
+"""A gmpy2 context; its methods compute at its precision."""
 
 Limbs = NDArray[np.uint64]
 """Limbs of many numbers, `[W, n]`, the least significant first."""
@@ -58,6 +61,11 @@ def _check_layout() -> None:
 
 
 _check_layout()
+
+
+def working(precision: int) -> Context:
+    """A context that rounds to nearest even and raises on division by zero, undefined operations and overflow."""
+    return context(precision=precision, trap_divzero=True, trap_invalid=True, trap_overflow=True)
 
 
 @dataclass(frozen=True, slots=True)

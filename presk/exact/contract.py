@@ -16,7 +16,19 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from presk.exact.codec import ZERO, Bits, Ints, Limbs, Scalar, pack, shifted, total_lengths, trailing_zeros, unpack
+from presk.exact.codec import (
+    ZERO,
+    Bits,
+    Ints,
+    Limbs,
+    Scalar,
+    pack,
+    shifted,
+    total_lengths,
+    trailing_zeros,
+    unpack,
+    working,
+)
 
 Objects = NDArray[np.object_]
 
@@ -255,7 +267,7 @@ def normalized(limbs: Limbs, negative: NDArray[np.bool_], scale: Ints, bits: int
     if bits is None:
         return numbers
     # `mpfr(number, bits)` rounds as well, and takes ten times as long.
-    return list(map(gmpy2.context(precision=bits).plus, numbers))
+    return list(map(working(bits).plus, numbers))
 
 
 def _plain(
@@ -285,15 +297,15 @@ def _plain(
 def dot(left: list[Scalar], right: list[Scalar], bits: int | None) -> Scalar:
     """Σ left[k] · right[k], rounded once at `bits`, or exact if None (OverflowError beyond 2²⁴ bits)."""
     precision = max(2, max((x.precision for x in left), default=0) + max((x.precision for x in right), default=0))
-    terms = list(map(gmpy2.context(precision=precision).mul, left, right))
+    terms = list(map(working(precision).mul, left, right))
     if bits is None:
         return exact_sum(terms)
-    return gmpy2.context(precision=bits).fsum(terms)
+    return working(bits).fsum(terms)
 
 
 def exact_sum(terms: list[Scalar]) -> Scalar:
     """Σ terms with no rounding; OverflowError beyond 2²⁴ bits."""
-    usual = gmpy2.context(precision=_USUAL_SUM)
+    usual = working(_USUAL_SUM)
     total = usual.fsum(terms)
     if not usual.inexact:
         return total
@@ -305,4 +317,4 @@ def exact_sum(terms: list[Scalar]) -> Scalar:
     precision = top - low + len(nonzero).bit_length()
     if precision > _MOST_BITS:
         raise OverflowError("an exact sum is too long")
-    return gmpy2.context(precision=max(2, precision)).fsum(nonzero)
+    return working(max(2, precision)).fsum(nonzero)

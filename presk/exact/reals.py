@@ -48,7 +48,7 @@ class Reals:
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
-        self._context = ziv.working(bits)
+        self._context = codec.working(bits)
         self._stack: ExitStack | None = None
         self._alone = False
         self._keeps = bits >= _INJECTED  # no number has more bits than a result: x + 0 and x · 1 are x itself
@@ -283,7 +283,7 @@ class Reals:
         """ct/n, and ct/n − ct at the target: the softmax of equal elements is 1/n."""
         n = whole(count)
         row = [self._context.div(ct, n)] * count
-        wide = gmpy2.context(precision=ct.precision + count.bit_length() + 2)
+        wide = codec.working(ct.precision + count.bit_length() + 2)
         row[target] = self._context.div(wide.mul(ct, whole(count - 1)), -n)
         return row
 

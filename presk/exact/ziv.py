@@ -14,11 +14,11 @@ EXP(v) is MPFR's exponent, 2^(EXP−1) ≤ |v| < 2^EXP. A rounded operation adds
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import Any, Final
+from typing import Final
 
 import gmpy2
 
-from presk.exact.codec import ZERO, Scalar
+from presk.exact.codec import ZERO, Context, Scalar, working
 from presk.exact.faults import RANGE, Fault
 
 _GUARD: Final = 40  # bits evaluated beyond those that are asked for, after the bits that are lost
@@ -32,23 +32,15 @@ _TWO: Final = gmpy2.mpfr(2)
 _BELOW_ALL: Final = -(1 << 31)
 _UNDERFLOW: Final = 31  # exp(−2³¹) is below MPFR's range: no larger exponent of an argument loses bits
 
-Context = Any
-"""A gmpy2 context."""
-
-
-def working(precision: int) -> Context:
-    """A context of this precision that raises on division by zero, undefined operations and overflow."""
-    return gmpy2.context(precision=precision, trap_divzero=True, trap_invalid=True, trap_overflow=True)
-
 
 def settled(value: Scalar, err: int, bits: int) -> Scalar | None:
     """The value rounded at `bits`, if everything within the error rounds to it; else None. 0 stands for itself."""
     if value == 0:
         return ZERO
-    rounded = gmpy2.context(precision=bits).plus
+    rounded = working(bits).plus
     if gmpy2.can_round(value, err, _NEAREST, _TOWARDS_ZERO, bits + 1):
         return rounded(value)
-    wide = gmpy2.context(precision=max(value.precision, err) + 4)
+    wide = working(max(value.precision, err) + 4)
     radius = gmpy2.set_exp(_ONE, gmpy2.get_exp(value) - err + 1)
     low, high = rounded(wide.sub(value, radius)), rounded(wide.add(value, radius))
     return low if low == high else None
@@ -69,7 +61,7 @@ def settle(
     while places:
         values, errors = approximate([arguments[place] for place in places], q)
         clear = list(map(gmpy2.can_round, values, errors, repeat(_NEAREST), repeat(_TOWARDS_ZERO), repeat(bits + 1)))
-        rounded = list(map(gmpy2.context(precision=bits).plus, values))
+        rounded = list(map(working(bits).plus, values))
         left = []
         for number, (place, decided) in enumerate(zip(places, clear)):
             if not decided:
@@ -160,7 +152,7 @@ def settle_rows(evaluate: Callable[[int, int], Evaluated], count: int, bits: int
         while True:
             values, err = evaluate(row, q)
             clear = map(gmpy2.can_round, values, repeat(err), repeat(_NEAREST), repeat(_TOWARDS_ZERO), repeat(bits + 1))
-            rounded = list(map(gmpy2.context(precision=bits).plus, values))
+            rounded = list(map(working(bits).plus, values))
             open_ = [place for place, decided in enumerate(clear) if not decided]
             found = [settled(values[place], err, bits) for place in open_]
             if not any(value is None for value in found):

@@ -10,7 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from presk.cache.engine import Engine
 from presk.cache.maintain import open_store
 from presk.cli.app import run
 from presk.cli.request import Request, Terminal
+from presk.elab.files import FolderReader
 from tests.keys.recorded import fingerprints
 
 COMMAND: Final = (sys.executable, "-c", "from presk.cli.client import main; main()")
@@ -94,6 +95,7 @@ class Console:
         cwd: str = "",
         env: Mapping[str, str] | None = None,
         terminal: Terminal | None = None,
+        make_reader: Callable[[Path], FolderReader] = FolderReader,
     ) -> Ran:
         """Executes a command line in the folder (or one inside it), and notes it."""
         out, err = io.BytesIO(), io.BytesIO()
@@ -105,6 +107,7 @@ class Console:
             stderr=err,
             terminal=terminal,
             make_engine=make_engine,
+            make_reader=make_reader,
         )
         ran = Ran(self._shown(out.getvalue()), self._shown(err.getvalue()), code)
         setting = "".join(f"{name}={value} " for name, value in (env or {}).items())

@@ -95,7 +95,9 @@ def test_files_that_cannot_be_read(console: Console, golden: Golden) -> None:
         ".",
         "",
         "good.psk/inner.psk",
+        "good",
         "a\0b",
+        "\x1b[31m.psk",
         "x" * 300,
     ):
         console.presk("check", wrong)
@@ -107,7 +109,7 @@ def test_files_that_cannot_be_read(console: Console, golden: Golden) -> None:
     os.mkfifo(console.folder / "pipe.psk")
     console.presk("check", "pipe.psk")
     console.presk("fmt", "pipe.psk")
-    golden("cli/unreadable.txt", console.transcript)
+    golden("cli/unreadable.txt", console.transcript.replace("\x1b", "␛").replace("\0", "␀"))
 
 
 # --- dump, fmt, explain -----------------------------------------------------------------------------------------------

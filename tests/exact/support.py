@@ -15,7 +15,8 @@ from presk.exact.reals import Reals
 from presk.exact.values import Real, Value, gathered
 from presk.prims.attrs import Align, Attr
 from presk.types.dim import Dim, constant, symbol
-from presk.types.type import Axis, Index, Mask, Real as RealType, Shape, Type
+from presk.types.type import Axis, Index, Mask, Shape, Type
+from presk.types.type import Real as RealType
 
 DIGITS = 2000  # bits of mpmath's references
 
@@ -94,7 +95,14 @@ def evaluate(
 
 
 def primitive(
-    name: str, result: Type, operands: Sequence[tuple[Type, Value]], *, bits: int = 128, m: Any = None, dims: Any = None, **attrs: Attr
+    name: str,
+    result: Type,
+    operands: Sequence[tuple[Type, Value]],
+    *,
+    bits: int = 128,
+    m: Any = None,
+    dims: Any = None,
+    **attrs: Attr,
 ) -> Value:
     """The value of one primitive."""
     body = Body("f", *((f"x{at}", type_) for at, (type_, _) in enumerate(operands)), dims=dims or ())

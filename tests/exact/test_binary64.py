@@ -32,10 +32,24 @@ def test_cos_of_angles():
     assert binary64.cos(xs).tolist() == [reference(mpmath.cos, x) for x in xs.tolist()]
 
 
-LOG_EDGES = [1.0, 2.0**-53, 1 - 2.0**-53, 0.5, 0.25, math.sqrt(0.5), math.nextafter(math.sqrt(0.5), 0), 2.0**-64, 2.0**64]
-LOG_EDGES += [1 - 2.0**-k for k in range(1, 53)] + [k / 256 for k in range(1, 512)] + [(k + 0.5) / 256 for k in range(512)]
+LOG_EDGES = [
+    1.0,
+    2.0**-53,
+    1 - 2.0**-53,
+    0.5,
+    0.25,
+    math.sqrt(0.5),
+    math.nextafter(math.sqrt(0.5), 0),
+    2.0**-64,
+    2.0**64,
+]
+LOG_EDGES += (
+    [1 - 2.0**-k for k in range(1, 53)] + [k / 256 for k in range(1, 512)] + [(k + 0.5) / 256 for k in range(512)]
+)
 COS_EDGES = [0.0, np.pi / 2, np.pi, 3 * np.pi / 2, 2 * np.pi, 2 * np.pi * (1 - 2.0**-53)]
-COS_EDGES += [2.0**-k for k in range(60)] + [np.pi / 2 + 2.0**-k for k in range(52)] + [k * np.pi / 64 for k in range(129)]
+COS_EDGES += (
+    [2.0**-k for k in range(60)] + [np.pi / 2 + 2.0**-k for k in range(52)] + [k * np.pi / 64 for k in range(129)]
+)
 COS_EDGES += [min((k + 0.5) * np.pi / 64, 2 * np.pi) for k in range(128)]
 
 

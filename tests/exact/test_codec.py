@@ -58,10 +58,14 @@ def test_bit_lengths(values):
 
 
 def limbs_of(values, width):
-    return np.array([[(value >> (64 * place)) & (2**64 - 1) for value in values] for place in range(width)], dtype=np.uint64)
+    return np.array(
+        [[(value >> (64 * place)) & (2**64 - 1) for value in values] for place in range(width)], dtype=np.uint64
+    )
 
 
-wide = st.lists(st.integers(0, 2**192 - 1) | st.sampled_from([0, 1, 2**64, 2**191, 2**128 - 1]), min_size=1, max_size=20)
+wide = st.lists(
+    st.integers(0, 2**192 - 1) | st.sampled_from([0, 1, 2**64, 2**191, 2**128 - 1]), min_size=1, max_size=20
+)
 
 
 @given(wide)

@@ -25,7 +25,12 @@ def chacha_block(key: bytes, counter: int, nonce: bytes) -> bytes:
             state[x] = (state[x] + state[y]) & 0xFFFFFFFF
             state[z] = rotated(state[z] ^ state[x], by)
 
-    start = [*struct.unpack("<4I", b"expand 32-byte k"), *struct.unpack("<8I", key), counter, *struct.unpack("<3I", nonce)]
+    start = [
+        *struct.unpack("<4I", b"expand 32-byte k"),
+        *struct.unpack("<8I", key),
+        counter,
+        *struct.unpack("<3I", nonce),
+    ]
     state = list(start)
     for _ in range(10):
         for columns in ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15)):
@@ -70,9 +75,7 @@ def test_blocks_of_the_rfc(key, counter, nonce, expected):
 
 def test_encryption_of_the_rfc():
     """Section 2.4.2: the key stream begins at counter 1."""
-    text = (
-        b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it."
-    )
+    text = b"Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, sunscreen would be it."
     stream = draws.stream(bytes(range(32)), bytes.fromhex("000000000000004a00000000"), 1, 2)
     cipher = bytes(x ^ y for x, y in zip(text, stream))
     assert cipher[:16].hex() == "6e2e359a2568f98041ba0728dd0d6981"

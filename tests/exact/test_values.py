@@ -57,7 +57,10 @@ def test_a_scalar_meets_every_leaf(scalar_first):
     pair = (scalar, EVERYTHING) if scalar_first else (EVERYTHING, scalar)
     found = values.join_leaves(*pair, lambda x, y: x - y)
     sign = 1 if scalar_first else -1
-    assert [leaf.tolist() for leaf in values.leaves(found)] == [[[9 * sign, 8 * sign], [7 * sign, 6 * sign]], [5 * sign]]
+    assert [leaf.tolist() for leaf in values.leaves(found)] == [
+        [[9 * sign, 8 * sign], [7 * sign, 6 * sign]],
+        [5 * sign],
+    ]
     assert isinstance(found, Items)
     assert found.items[5] is EVERYTHING.items[5]
 
