@@ -134,11 +134,12 @@ class Worker:
                     self._working = None
             stages = self._engines.finish()
             faults.visit("answer")
+            # Not where this process is about to end of an error: the daemon reads then what it was doing.
+            self._phase.say("")
         finally:
             os.umask(old_mask)
             os.environ.clear()
             os.environ.update(before)
-            self._phase.say("")
         return Report(
             job,
             code,

@@ -36,6 +36,11 @@ _LIMB: Final = 64
 _CHUNK: Final = 128  # terms of a sum that one product of digit matrices covers
 _CHUNKS: Final = 512  # of them may be added up before the carries must go: 2⁵³ · 2⁹ stays below 2⁶³
 _DOUBLE: Final = 53
+_TILE: Final = 64  # rows and columns of the result that are computed at once
+_ALONE: Final = 1 << 18
+"""Multiplications of a product of matrices up to which OpenBLAS does not call its other threads. They gain little here, and where
+other processes want the cores they wait for each other."""
+
 _BLOCK: Final = 1 << 22  # digits that are held at once, of either matrix or of the result: 32 MB
 _SMALL: Final = 2048  # multiplications below which setting up costs more than it saves
 _USUAL_WIDTH: Final = 22
@@ -207,17 +212,24 @@ def _multiply(left: NDArray[np.float64], right: NDArray[np.float64], plan: _Plan
     weights = plan.left + plan.right - 1
     extra = (inner.bit_length() + 3) // plan.width + 2
     sums = np.zeros((weights + extra, count, rows, columns), dtype=np.int64)
-    for number, start in enumerate(range(0, inner, _CHUNK)):
-        size = min(_CHUNK, inner - start)
-        a = np.ascontiguousarray(left[:, :, :, start : start + size]).reshape(count, rows, plan.left * size)
-        b = np.ascontiguousarray(right[:, :, start : start + size]).reshape(count, plan.right * size, columns)
-        for weight in range(weights):
-            low = max(0, weight - plan.right + 1)
-            high = min(weight, plan.left - 1) + 1
-            begin = plan.right - 1 - weight + low
-            pairs = (high - low) * size
-            term = np.matmul(a[:, :, low * size : high * size], b[:, begin * size : begin * size + pairs])
-            sums[weight] += term.astype(np.int64)
+    tall, broad = min(rows, _TILE), min(columns, _TILE)
+    chunk = min(inner, _CHUNK, max(1, _ALONE // (tall * broad)))
+    for number, start in enumerate(range(0, inner, chunk)):
+        end = min(start + chunk, inner)
+        for top in range(0, rows, tall):
+            a = left[:, top : top + tall]
+            for first in range(0, columns, broad):
+                b = right[:, :, :, first : first + broad]
+                target = sums[:, :, top : top + tall, first : first + broad]
+                for weight in range(weights):
+                    low = max(0, weight - plan.right + 1)
+                    high = min(weight, plan.left - 1) + 1
+                    total = np.zeros(target.shape[1:])
+                    for place in range(low, high):
+                        # The pair's other digit; the right matrix is reversed.
+                        other = plan.right - 1 - (weight - place)
+                        total += np.matmul(a[:, :, place, start:end], b[:, other, start:end])
+                    target[weight] += total.astype(np.int64)
         if (number + 1) % _CHUNKS == 0:
             _carry(sums, plan.width)
     return sums

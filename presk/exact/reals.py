@@ -5,16 +5,14 @@ of integers (`contract`). A result has `bits` bits; what is injected exactly (a 
 of 64 bits) keeps the bits it has. Exponents reach from −2³⁰ to 2³⁰: what is smaller in size is 0, what is larger an error of the run.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import cache
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any, Final
 
 import gmpy2
 import numpy as np
-import threadpoolctl  # type: ignore[import-untyped]  # nobody publishes types for it
 from gmpy2 import mpq
 from numpy.typing import NDArray
 
@@ -49,8 +47,6 @@ class Reals:
     def __init__(self, bits: int) -> None:
         self.bits = bits
         self._context = codec.working(bits)
-        self._stack: ExitStack | None = None
-        self._alone = False
         self._keeps = bits >= _INJECTED  # no number has more bits than a result: x + 0 and x · 1 are x itself
         self._functions: dict[str, Many] = {
             "neg": self._each(self._context.minus),
@@ -66,16 +62,10 @@ class Reals:
             "sign": lambda xs: [_ONE if x > 0 else (-_ONE if x < 0 else ZERO) for x in xs],
         }
 
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        """Sets gmpy2's context, by which `+` and its kin round, and keeps BLAS to one thread once it is called.
-
-        Its matrices are small here: more threads gain little, and where other processes want the cores they wait for each other.
-        """
-        outer = self._stack
-        with gmpy2.context(self._context), ExitStack() as self._stack:
-            yield
-        self._stack = outer
+    def active(self) -> AbstractContextManager[object]:
+        """Sets gmpy2's context, by which `+` and its kin round."""
+        context: AbstractContextManager[object] = gmpy2.context(self._context)
+        return context
 
     # --- numbers --------------------------------------------------------------------------------------------------------
 
@@ -239,10 +229,6 @@ class Reals:
 
     def product(self, left: Objects, right: Objects, *, last: bool) -> Objects:
         """Products of matrices, exact; rounded if `last`."""
-        if not self._alone and self._stack is not None and contract.by_blas(left, right):
-            self._stack.enter_context(_blas().limit(limits=1, user_api="blas"))
-            self._stack.callback(setattr, self, "_alone", False)
-            self._alone = True
         return contract.product(left, right, self.bits if last else None)
 
     # --- rows -----------------------------------------------------------------------------------------------------------
@@ -295,12 +281,6 @@ class Reals:
         """The least place whose cumulative probability exceeds the draw, decided exactly."""
         pairs = zip(rows.tolist(), draws.tolist())
         return np.array([ziv.exceeds(row, draw, UNIT_BITS) for row, draw in pairs], dtype=np.int64)
-
-
-@cache
-def _blas() -> Any:
-    """The BLAS libraries that the process has loaded; to look for them takes some milliseconds."""
-    return threadpoolctl.ThreadpoolController()
 
 
 def whole(n: int) -> Scalar:

@@ -276,7 +276,7 @@ def test_closures_keep_the_residuals_of_what_they_call():
     text = """
         dim N
         fn f(x : ℝ[n: N], y : ℝ[n: N]) -> ℝ =
-          let h = λ a. sum(exp(a * y) * a)
+          let h = λ a. sum(softmax(axis n, a * y)^3)
           h(x) * h(sin(x))
         fn g(y : ℝ[n: N], x : ℝ[n: N]) -> ℝ[n: N] = grad(λ x. f(x, y))(x)
     """

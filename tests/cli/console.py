@@ -12,15 +12,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from presk.cache.engine import Engine
+from presk.cache.fingerprint import Fingerprints
 from presk.cache.maintain import open_store
 from presk.cli.app import run
 from presk.cli.request import Request, Terminal
 from presk.elab.files import FolderReader
-from tests.keys.recorded import fingerprints
 
 COMMAND: Final = (sys.executable, "-c", "from presk.cli.client import main; main()")
 """The console script, in a process of its own."""
@@ -123,6 +124,12 @@ class Console:
         for pattern, mark in _MASKED:
             text = re.sub(pattern, mark, text)
         return text
+
+
+@cache
+def fingerprints() -> Fingerprints:
+    """Of the compiler; its sources are read once."""
+    return Fingerprints()
 
 
 def make_engine(request: Request) -> Engine:

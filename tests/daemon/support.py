@@ -131,6 +131,10 @@ class Home:
         """Waits until a worker works; the state then."""
         return wait(lambda: state if (state := self.state()) and any(one.worker for one in state.jobs) else None)
 
+    def idle(self) -> State:
+        """Waits until nothing is worked on; the state then."""
+        return wait(lambda: state if (state := self.state()) and not state.jobs else None)
+
     def processes(self) -> list[int]:
         """The processes of this home's daemon: their command lines name its folder."""
         return processes_about(str(self.root))

@@ -146,7 +146,7 @@ def test_item_17_an_edited_compiler_answers_the_next_request(tmp_path: Path) -> 
         assert home.living().pid == first
         summary = sources / "diagnostics" / "render_text.py"
         text = summary.read_text("utf-8")
-        assert text.count("says more") == 1
+        assert "says more" in text
         summary.write_text(text.replace("says more", "says MORE"), "utf-8")
         after = home.presk("check", "bad.psk")
         assert after.text == before.text.replace("says more", "says MORE")

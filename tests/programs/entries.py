@@ -25,7 +25,7 @@ class Entry:
     params: tuple[tuple[str, T], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Generated:
     """A program without errors.
 
@@ -43,6 +43,10 @@ class Generated:
     settings: tuple[Mapping[str, int], ...]
     undefined: tuple[Mapping[str, int], ...]
     features: frozenset[str]
+
+    def __repr__(self) -> str:
+        texts = "\n".join(f"-- {name} --\n{text}" for name, text in self.files.items())
+        return f"{texts}\n-- gradient in {self.inputs}; dimensions {self.settings[:1]} --"
 
 
 class Programs(Calls):

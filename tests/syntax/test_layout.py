@@ -230,6 +230,10 @@ const D = 1
         "module Z",
         "optimizer z {\n  lr = (1\n  eps = 2\n}",
         "optimizer z {\n  lr = 1",
+        "module Z\n  param v : ℝ\n  fn y(x) = x\n}",
+        "inference serve\n  model = M\n  cache = c\n}",
+        "module Z {\n  fn y(x : M}, z) = x\n  param v : ℝ\n}",
+        "module Z({D : dim} {\n  param v : ℝ[D]\n}",
         "training run {\n  data = f(a = 1,\n  b = 2\n  c = 3\n}",
     ],
 )
@@ -262,6 +266,26 @@ def test_a_missing_brace_is_one_error() -> None:
     text = "module M {\n  param w : ℝ[4]\n\nfn f(x) = x\nmodule N {\n  fn g(x) = x\n}\n"
     assert codes(text) == ["E0009 1"]
     assert keys(text) == ["module M", "module M/param w", "fn f", "module N", "module N/fn g"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "module M\n  param w : ℝ\n  fn f(x) = x\n}\nconst A = 1\n",
+            "E0001 1:9 expected `{`, found the end of the line",
+        ),
+        ("optimizer o\n  lr = 1\n}\n", "E0001 1:12 expected `{`, found the end of the line"),
+        ("module M {\n  fn f(x : T}, y) =\n    let z = x\n    z\n  fn g(x) = x\n}\n", "E0009 2:13 `}` closes nothing"),
+        ("fn f(x : (A[0)], B)) = x\n", "E0009 1:14 `)` closes nothing"),
+        ("fn f(x : (A[0], B)]) = x\n", "E0009 1:19 `]` closes nothing"),
+        ("const A = f(g(x)\nconst B = 1\n", "E0009 1:12 the `(` is not closed"),
+        ("const A = f(x]\nconst B = 1\n", "E0009 1:14 `]` does not close the `(`"),
+    ],
+)
+def test_one_wrong_bracket_is_one_error(text: str, error: str) -> None:
+    """E0009, E0001: a bracket too many, too few, or of the wrong kind."""
+    assert errors(text) == [error]
 
 
 def test_what_can_stand_in_brackets_begins_no_declaration() -> None:

@@ -2,13 +2,10 @@
 
 from dataclasses import dataclass
 
-import typer
-
 from presk.ad.pipeline import AfterAd, Remat
 from presk.ad.stage import differentiated
 from presk.check import Checked
 from presk.cli.commands import programs
-from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.core.ir import Program
 from presk.core.lower import Mode
@@ -53,7 +50,5 @@ def in_core(request: Request, given: str, overrides: dict[str, Dim], mode: Mode,
 def after_ad(request: Request, given: InCore, remat: Remat, *, hold: bool, unroll: bool = False) -> AfterAd:
     """The program after differentiation; what differentiation does not do leaves with 1."""
     after = differentiated(request.engine, given.core.parts, remat, hold=hold, unroll=unroll)
-    if after.diagnostics:
-        request.complain(programs.diagnostics_text(request, after.diagnostics, given.checked.sources), end="")
-        raise typer.Exit(Exit.FAILED)
+    programs.complain_of(request, after.diagnostics, given.checked.sources)
     return after

@@ -19,7 +19,7 @@ from presk.diagnostics.render_json import render_json
 from presk.diagnostics.render_text import TextOptions, render_text, summary
 from presk.diagnostics.sources import Sources
 from presk.diagnostics.suggest import closest
-from presk.diagnostics.value import Diagnostic
+from presk.diagnostics.value import Diagnostic, Severity
 from presk.elab.files import FolderReader
 from presk.elab.program import Program
 from presk.syntax.tree import Const
@@ -186,11 +186,11 @@ def last_lines(request: Request, diagnostics: Sequence[Diagnostic]) -> str:
     return summary(diagnostics, color=request.color)
 
 
-def complain_of(request: Request, found: Checked) -> None:
+def complain_of(request: Request, diagnostics: Sequence[Diagnostic], sources: Sources) -> None:
     """Sends the diagnostics of a program with errors to standard error and leaves with 1. Warnings alone are `check`'s to show."""
-    if found.failed:
-        request.complain(diagnostics_text(request, found.diagnostics, found.sources), end="")
-        request.complain(last_lines(request, found.diagnostics), end="")
+    if any(one.severity is Severity.ERROR for one in diagnostics):
+        request.complain(diagnostics_text(request, diagnostics, sources), end="")
+        request.complain(last_lines(request, diagnostics), end="")
         raise typer.Exit(Exit.FAILED)
 
 
