@@ -104,7 +104,7 @@ def with_slice(stack: Value, value: Value, i: int) -> Value:
     return new
 
 
-def lay(value: np.ndarray, align: Any, axes: int, prefix: int) -> np.ndarray:
+def lay(value: np.ndarray, align: Any, axes: int, prefix: int) -> Value:
     """An operand with the result's axes, of length one where it has none; `axes` and `prefix` count the result's."""
     front = prefix if align.prefix else 0
     places = [axes + place for place in align.axes]
@@ -117,7 +117,7 @@ def lay(value: np.ndarray, align: Any, axes: int, prefix: int) -> np.ndarray:
     return moved.reshape(shape)
 
 
-def summed(ct: np.ndarray, align: Any, axes: int, prefix: int) -> np.ndarray:
+def summed(ct: np.ndarray, align: Any, axes: int, prefix: int) -> Value:
     """The adjoint of `lay`."""
     places = [prefix + axes + place for place in align.axes]
     kept = {*places, *(range(prefix) if align.prefix else ())}
@@ -127,15 +127,15 @@ def summed(ct: np.ndarray, align: Any, axes: int, prefix: int) -> np.ndarray:
     return total.transpose((*range(front), *(front + left.index(place) for place in places)))
 
 
-def _gelu(x: np.ndarray) -> np.ndarray:
+def _gelu(x: np.ndarray) -> Value:
     return x * _phi(x)
 
 
-def _phi(x: np.ndarray) -> np.ndarray:
+def _phi(x: np.ndarray) -> Value:
     return np.vectorize(lambda one: (1 + erf(one / sqrt(2))) / 2, otypes=[float])(x)
 
 
-def _gelu_prime(x: np.ndarray) -> np.ndarray:
+def _gelu_prime(x: np.ndarray) -> Value:
     return _phi(x) + x * np.exp(-x * x / 2) / sqrt(2 * pi)
 
 
@@ -176,7 +176,7 @@ HYPER: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def narrow(x: np.ndarray) -> np.ndarray:
+def narrow(x: np.ndarray) -> Value:
     """To eight bits, as bf16 stores a number (with no end of exponents)."""
     fraction, exponent = np.frexp(x)
     return np.ldexp(np.round(fraction * 256) / 256, exponent)
@@ -367,7 +367,7 @@ class _Body:
         shape = self.types[var].shape  # type: ignore[union-attr]
         return next(at - len(shape.axes) for at, axis in enumerate(shape.axes) if axis.name == name)
 
-    def laid(self, var: int, align: Any, type_: Type) -> np.ndarray:
+    def laid(self, var: int, align: Any, type_: Type) -> Value:
         assert isinstance(type_, Real | Mask)
         front = len(self.scope.prefix) if type_.shape.prefix is not None else 0
         return lay(self.values[var], align, len(type_.shape.axes), front)

@@ -5,7 +5,7 @@ reductions, tuples, loops over stacked tensors and closures. `root` takes its ar
 `root.lambda0` in the last of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -49,7 +49,7 @@ STEPS: Final = (
 )
 
 # Where each of the three shapes lies in the larger of two.
-_IN: Final = {
+_IN: Final[Mapping[tuple[Type, Type], Align]] = {
     (S, S): Align(False, ()),
     (S, V): Align(False, ()),
     (S, W): Align(False, ()),

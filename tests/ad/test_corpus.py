@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from presk.ad.pipeline import AfterAd
 from presk.ad.vjp import differentiate
 from presk.core.lower import Mode
 from tests.ad.evaluate import narrow
@@ -26,9 +25,8 @@ def test_the_gradients_of_a_program(file, mode):
     if plain.diagnostics:
         assert {one.code for one in plain.diagnostics} <= {"E6001", "E6002"}
         return
-    done: dict[object, AfterAd] = dict(all_ways(given.program))
-    ways = {way: one.program for way, one in done.items()}
-    held = {way: one for way, one in ways.items() if way[1]}  # type: ignore[index]
+    ways = {way: one.program for way, one in all_ways(given.program).items()}
+    held = {way: one for way, one in ways.items() if way[1]}
     for way, program in (("differentiate", plain.program), *ways.items()):
         sound(program, given.headers, str(way))
     for name in [one.removesuffix(".grad") for one in plain.outside]:

@@ -118,10 +118,11 @@ LOOP = """
 
 
 def carried(program: Program, name: str) -> list[str]:
-    (loop,) = [one for one in named(program, name).bindings if isinstance(one.op, Fold) and one.op.reverse]
-    assert isinstance(loop.type, Tuple)
-    assert named(program, loop.op.function).result == loop.type  # type: ignore[union-attr]
-    return [str(item) for item in loop.type.items]
+    ((op, type_),) = [
+        (one.op, one.type) for one in named(program, name).bindings if isinstance(one.op, Fold) and one.op.reverse
+    ]
+    assert isinstance(type_, Tuple) and named(program, op.function).result == type_
+    return [str(item) for item in type_.items]
 
 
 def test_a_backward_loop_keeps_the_accumulators_that_are_read():

@@ -1,5 +1,7 @@
 """Derivatives of the primitives: a rule or a reason for every row, and each rule against differences and at its kinks."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -127,12 +129,12 @@ def test_a_rule_agrees_with_differences(name):
     against_differences(given.program, made.program, "g.lambda0", headers, dims_of(named(given.program, "g.lambda0")))
 
 
-def gradient(text: str, *args: object, dims: dict[str, int] | None = None) -> np.ndarray:
+def gradient(text: str, *args: object) -> Any:
     """The gradient of `f` in its last parameter, at given values."""
     given = lowered(source(text))
     made = differentiate(given.program).program
-    values = [np.asarray(arg, dtype=float) if isinstance(arg, list | float) else arg for arg in args]
-    return Evaluator(made, given.headers).run("g.lambda0.grad", values, dims or {"N": len(args[-1])})  # type: ignore[arg-type]
+    values: list[Any] = [np.asarray(arg, dtype=float) if isinstance(arg, list) else arg for arg in args]
+    return Evaluator(made, given.headers).run("g.lambda0.grad", values, {"N": len(values[-1])})
 
 
 @pytest.mark.parametrize(
