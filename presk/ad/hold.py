@@ -9,6 +9,8 @@ result that no caller reads), that is held.
     %7 = mul %4, …
 """
 
+from dataclasses import dataclass
+
 from presk.ad.liveness import Body, Items, Live
 from presk.ad.rules.table import SHAPE_ONLY
 from presk.core.fusion import partition
@@ -18,48 +20,56 @@ from presk.core.ir import Binding, Function, MakeTuple, Operation, Prim, operand
 def held(body: Body, wanted: Items) -> tuple[Live, Items]:
     """What the wanted items read and what is held for them, and the items of the result that stay."""
     before = partition(body.function).interior()
-    seeds: dict[int, None] = {}
-    kept: dict[int, None] = {}
-    items = wanted
+    held_ = _Held({}, {}, wanted)
     while True:
-        live = body.live(items, seeds, kept)
-        read = body.live(wanted, (), kept)
-        after = partition(remaining(body.function, live)).interior()
-        changed = [var for var in sorted(after - before, key=body.order.__getitem__) if var in read.lets]
+        live = body.live(held_.items, held_.lets, held_.identities)
+        read = body.live(wanted, (), held_.identities)
+        roots = partition(remaining(body.function, live)).roots()
+        # Of each group the last value that was a root: with it held, those before it may be roots again.
+        changed: dict[int, int] = {}
+        for binding in body.function.bindings:
+            root = roots.get(binding.var, binding.var)
+            if root != binding.var and binding.var not in before and binding.var in read.lets:
+                changed[root] = binding.var
         if not changed:
-            return live, items
-        var = changed[0]
-        more = _unread_item(body, items, var)
-        if more is not None:
-            items |= {more}
-            continue
-        identity = next((one for one, of in live.alias.items() if of == var and one in body.readers.get(var, ())), None)
-        if identity is not None and _used(body, live, identity):
-            kept[identity] = None
-            continue
-        dead = [one for one in body.readers.get(var, ()) if one not in live.lets]
-        if dead:
-            reader = min(dead, key=lambda one: (_cost(body, live, one), body.order[one]))
-            seeds[reader] = None
-            if reader in live.alias:
-                kept[reader] = None
-            continue
-        # What made it a root was the size of a group: everything stays.
-        everything = [binding.var for binding in body.function.bindings]
-        return body.live(_all(body), everything, everything), _all(body)
+            return live, held_.items
+        if not all(held_.hold(body, live, var) for var in changed.values()):
+            # What made it a root was the size of a group, or an item of a loop's first accumulator: everything stays.
+            everything = [binding.var for binding in body.function.bindings]
+            returned = body.ops.get(body.function.returns)
+            items = frozenset(range(len(returned.items))) if isinstance(returned, MakeTuple) else wanted
+            return body.live(items, everything, everything), items
 
 
-def _all(body: Body) -> Items:
-    returned = body.ops.get(body.function.returns)
-    return frozenset(range(len(returned.items))) if isinstance(returned, MakeTuple) else frozenset()
+@dataclass(slots=True)
+class _Held:
+    """What is held: dead lets, identities that stay lets, items of the result."""
 
+    lets: dict[int, None]
+    identities: dict[int, None]
+    items: Items
 
-def _unread_item(body: Body, items: Items, var: int) -> int | None:
-    """An item of the result that is the value and would go."""
-    returned = body.ops.get(body.function.returns)
-    if not isinstance(returned, MakeTuple):
-        return None
-    return next((place for place, item in enumerate(returned.items) if item == var and place not in items), None)
+    def hold(self, body: Body, live: Live, var: int) -> bool:
+        """Holds something that reads a value and would go, at the least cost; whether there is anything."""
+        returned = body.ops.get(body.function.returns)
+        if isinstance(returned, MakeTuple):
+            for place, item in enumerate(returned.items):
+                if place not in self.items and live.resolve(item) == var:
+                    self.items |= {place}
+                    return True
+        readers = body.readers.get(var, ())
+        for reader in readers:
+            if reader in live.alias and _used(body, live, reader):
+                self.identities[reader] = None
+                return True
+        dead = [reader for reader in readers if reader not in live.lets]
+        if not dead:
+            return False
+        reader = min(dead, key=lambda one: (_cost(body, live, one), body.order[one]))
+        self.lets[reader] = None
+        if reader in live.alias:
+            self.identities[reader] = None
+        return True
 
 
 def _used(body: Body, live: Live, identity: int) -> bool:

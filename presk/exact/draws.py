@@ -6,7 +6,7 @@ little-endian integer shifted right by 11: an integer below 2⁵³, which stands
 its key and its number, and the first k of n draws are the k draws.
 
 Reals are drawn in binary64, every step rounded to nearest even, log and cos correctly (`binary64`): see
-docs/decisions/0040-draws-are-correctly-rounded.md. They are injected into the reals exactly.
+docs/decisions/0014-draws-are-correctly-rounded.md. They are injected into the reals exactly.
 """
 
 from typing import Final

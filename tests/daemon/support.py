@@ -1,6 +1,7 @@
 """A user with folders of their own: the daemon, the cache and the programs of one test, and nothing left behind."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
+from presk.cache.project import discover_project
 from presk.daemon import connect, places, protocol
 from presk.daemon.messages import State, decode_state
 
@@ -210,3 +212,10 @@ def same(one: Done, other: Done) -> None:
     """Asserts that two commands ended in the same way."""
     assert (one.code, one.out, one.err) == (other.code, other.out, other.err)
 
+
+def copy_of_the_compiler(folder: Path) -> Path:
+    """The compiler's sources in a folder of their own, to be edited."""
+    for name, source in discover_project().items():
+        target = folder / name.replace(".", "/")
+        shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder / "presk"

@@ -15,7 +15,18 @@ import pytest
 
 from presk.daemon import connect, places, protocol
 from presk.daemon.__main__ import Place, Temporary
-from tests.daemon.support import BAD, COMMAND, GOOD, PATIENCE, Home, finish, processes_about, same, wait
+from tests.daemon.support import (
+    BAD,
+    COMMAND,
+    GOOD,
+    PATIENCE,
+    Home,
+    copy_of_the_compiler,
+    finish,
+    processes_about,
+    same,
+    wait,
+)
 
 
 def test_item_16_sixty_four_clients_at_once_start_one_daemon(home: Home) -> None:
@@ -119,19 +130,6 @@ def test_item_17_the_first_frame_has_a_form_that_never_changes() -> None:
     for damaged in (b"", b"presk\0\x01\0", b"press\0\x01\0\x01me"):
         with pytest.raises(protocol.Malformed):
             protocol.read_hello(damaged)
-
-
-def copy_of_the_compiler(folder: Path) -> Path:
-    """The compiler's sources in a folder of their own, to be edited."""
-    import presk.cache
-    import presk.daemon
-    import presk.kernels
-
-    for name, package in (("", presk), (".cache", presk.cache), (".daemon", presk.daemon), (".kernels", presk.kernels)):
-        source = Path(next(iter(package.__path__)))
-        target = folder / f"presk{name}".replace(".", "/")
-        shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    return folder / "presk"
 
 
 def test_item_17_an_edited_compiler_answers_the_next_request(tmp_path: Path) -> None:

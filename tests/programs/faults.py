@@ -4,14 +4,15 @@ A fault is a scalar that multiplies some expression deep in the program, or a de
 wrong, so nothing else may be reported.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
 from tests.programs.choices import Choices, pick
 from tests.programs.entries import MAIN, Programs
 from tests.programs.lengths import Len, symbol
-from tests.programs.state import PRODUCT, Body, E, Scope, tight
-from tests.programs.types import Ax, Axes, Idx, Key, Mask, Real, T
+from tests.programs.state import PRODUCT, E, Fn, Scope, tight
+from tests.programs.types import Ax, Axes, Idx, Key, Mask, Real, T, put_in
 
 
 def _axes(**lengths: int | str) -> Axes:
@@ -102,8 +103,7 @@ FAULTS: Final = (
     Fault("E1020", "sum(({0} : ℝ[n: -2]))", (_X2,)),
     Fault("E1021", "sum(({0} : ℝ[n: 2, n: 2]))", (_PAIR,)),
     Fault("E1021", "sum(ein[n, n]({0} * {0}))", (_X2,)),
-    Fault("E1021", "sum({0} · {1})", (_X2, Real(_axes(_0=2, n=2)))),
-    Fault("E2026", "sum(θ9.nowhere)", (), "module M9 { param w : ℝ[2] }"),
+    Fault("E1021", "sum({0} · {1})", (Real(_axes(n=2, k=2)), Real(_axes(_0=2, n=2)))),
     Fault("E2016", "again({0})", (_X2,), "fn again(x : ℝ[n: 2]) -> ℝ = again(x) + 1"),
     Fault("E2015", "late({0})", (_X2,), "fn late(x : ℝ[n: 2]) = sum(x)"),
     Fault("E1024", "within9({0})", (_X2,), "dim Z9 <= 1\n\nfn within9(x : ℝ[n: Z9]) -> ℝ = sum(x)"),
@@ -111,6 +111,7 @@ FAULTS: Final = (
     Fault("E2004", "taking()", (), "fn taking(x : ℝ[n: 2]) -> ℝ = sum(x)"),
     Fault("E2003", "taking({0})", (_X3,), "fn taking(x : ℝ[n: 2]) -> ℝ = sum(x)"),
     Fault("E2001", "taking({0})", (_M2,), "fn taking(x : ℝ[n: 2]) -> ℝ = sum(x)"),
+    _declared("E2026", "module M9 { param w : ℝ[2] }\n\nfn gone9(θ : params M9) -> ℝ = sum(θ.nowhere)"),
     _declared("E2016", "module Self { use s : Self }"),
     _declared("E2019", "module Odd9 { fn apply(x : ℝ[n: 2]) -> ℝ = sum(x) }\n\nmodule Tower9 {\n  use o : stack{2}(Odd9)\n  fn apply(x : ℝ[n: 2]) -> ℝ = o.apply(x)\n}"),
     _declared("E2013", "module Start9 { param w : ℝ[2] init = kaiming }"),
@@ -127,7 +128,7 @@ FAULTS: Final = (
     _declared("E1012", "fn twice9(x : ℝ, x : ℝ) -> ℝ = x"),
     _declared("E1013", "module Free9 { param w : ℝ[Width9] }"),
     _declared("E1014", "module Use9 { use t : K }"),
-    _declared("E1015", "fn early9(θ : params net9, net9 : K) -> ℝ = 1"),
+    _declared("E1015", "module M9 { param w : ℝ[2] }\n\nfn early9(θ : params net9, net9 : M9) -> ℝ = sum(θ.w)"),
     _declared("E1018", "type A9 = B9\n\ntype B9 = A9"),
     _declared("E1019", "module Shape9{S : Shape} { }"),
     _declared("E1022", "const F9 : f64 = 2"),
@@ -138,7 +139,7 @@ FAULTS: Final = (
     _declared("E4002", "fn wild9(x : ℝ) -> ℝ uses Wild = x"),
     _declared("E6001", "fn second9(x : ℝ[n: 2]) -> ℝ[n: 2] = grad(λ v. sum(grad(λ u. sum(u^3))(v)))(x)"),
     _declared("E6002", "fn inner9(x : ℝ[n: 2], y : ℝ[n: 2]) -> ℝ[n: 2] =\n  grad(λ v.\n    let f = λ a. sum(a * y)\n    let g = λ b. f(b) * 2\n    g(v))(x)"),
-    _declared("E2022", "fn trees9(x : params M9, y : params M9) -> ℝ =\n  let z = x + y\n  1\n\nmodule M9 { param w : ℝ[2] }"),
+    _declared("E2022", "fn trees9(x : params M9, y : params M9) -> ℝ =\n  let z = x + y\n  sum(x.w)\n\nmodule M9 { param w : ℝ[2] }"),
 )
 
 
@@ -168,8 +169,8 @@ class Faulty(Programs):
         """A program with the fault."""
         files = dict(self.program().files)
         main = self.files[-1]
-        if self.fault.text and not self.wrong:
-            # The program is too small to have the place that was chosen: the fault gets a function of its own.
+        if self.fault.text and (not self.wrong or self.wrong not in files[MAIN]):
+            # The program has not the place that was chosen: the fault gets a function of its own.
             fn = Fn("lone9", main)
             text = self.faulty(Scope(fn))
             params = ", ".join(f"{param.name} : {self.type(main, param.type)}" for param in fn.params)
@@ -179,7 +180,7 @@ class Faulty(Programs):
         return IllTyped(files, self.fault.code, self.wrong or self.fault.declaration)
 
     def _real(self, scope: Scope, goal: Real, fuel: int, data: bool) -> E:
-        if self.wait < 0 or scope.file is not self.files[-1] or len(self.files) < self.expected or scope.fn.plain:
+        if self.wait < 0 or scope.file.path != MAIN or scope.fn.plain:
             return super()._real(scope, goal, fuel, data)
         self.wait -= 1
         if self.wait >= 0:

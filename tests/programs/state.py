@@ -197,7 +197,6 @@ class Writer(ABC):
         self.fuel = fuel
         self.features: Counter[str] = Counter()
         self.files: list[File] = []
-        self.alone: frozenset[str] = frozenset()
 
     # --- the parts ----------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.programs.choices import Choices, Drawn, Seeded
 from tests.programs.entries import Generated, Programs
+from tests.programs.faults import Faulty, IllTyped
 
 FUEL: Final = 60
 
@@ -26,6 +27,17 @@ def from_seed(seed: int, fuel: int = FUEL) -> Generated:
 def programs(draw: Any, fuel: int = FUEL) -> Generated:
     """Programs without errors."""
     return generated(Drawn(draw), fuel)
+
+
+def ill_typed_from_seed(seed: int, fuel: int = FUEL) -> IllTyped:
+    """The program with one error of a seed."""
+    return Faulty(Seeded(seed), fuel).ill_typed()
+
+
+@st.composite
+def ill_typed(draw: Any, fuel: int = FUEL) -> IllTyped:
+    """Programs with one error, and its code."""
+    return Faulty(Drawn(draw), fuel).ill_typed()
 
 
 def coverage(count: int) -> Counter[str]:

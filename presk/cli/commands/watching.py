@@ -205,8 +205,8 @@ def redone(stages: Sequence[StageReport]) -> str:
     made = [one for one in stages if one.computed]
     parts = "; ".join(f"{one.stage}: {_some(one.subjects, 'more', one.computed)}" for one in made)
     text = f"{computed} of {asked} redone ({parts})"
-    # Where every value that was computed is what it was before, nothing behind depends on the edit.
-    if all(one.computed == one.unchanged for one in made[-1:]):
+    # What was asked behind it was all there, or would have been: it gave what it gave before.
+    if stages[-1] is not made[-1] or made[-1].computed == made[-1].unchanged:
         text += f", the edit stopped at {made[-1].stage}"
     return text
 
