@@ -31,15 +31,26 @@ class _Closed(Exception):
 
 def main() -> "NoReturn":
     """Runs the command line of this process and leaves with its exit code."""
+    _hold_streams()
     arguments = sys.argv[1:]
     try:
         code = _run(arguments)
     except KeyboardInterrupt:
         code = CANCELLED
     # What was written has been written, and tidying up the interpreter takes five milliseconds.
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
     os._exit(code)
+
+
+def _hold_streams() -> None:
+    """Opens the standard streams that are closed (`presk … >&-`): else the next file would get their number, and the output."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _run(arguments: "list[str]") -> int:

@@ -44,26 +44,39 @@ class SourceReader(DataReader, Protocol):
 
 
 class FolderReader:
-    """Files of the disk. A reader serves one request: it reads every file once."""
+    """Files of the disk. A reader serves one request: it reads every file once.
+
+    A name that is not UTF-8 has an identity in which its bytes are escaped.
+    """
 
     def __init__(self, main: Path) -> None:
-        real = os.path.realpath(main)
-        self._folder, self.main = os.path.split(real)
+        self._folder, name = os.path.split(os.path.realpath(main))
+        self._paths: dict[str, str] = {}
         self._read: dict[str, bytes | str] = {}
         self._heads: dict[str, bytes | str | None] = {}
+        self.main = self._identity(name)
 
     def path(self, file: str) -> str:
         """Where on the disk the file of an identity lies."""
-        return os.path.normpath(os.path.join(self._folder, file))
+        return os.path.normpath(os.path.join(self._folder, self._paths.get(file, file)))
 
     def resolve(self, importer: str, written: str) -> str:
         """See `SourceReader`. Links are followed as far as they lead."""
-        path = os.path.join(self._folder, os.path.dirname(importer), written)
+        path = os.path.join(self._folder, os.path.dirname(self._paths.get(importer, importer)), written)
         try:
             real = os.path.realpath(path)
-        except (OSError, ValueError):  # a NUL or a lone surrogate in the path; no such file can exist
+        except (OSError, ValueError):  # a NUL in the path; no such file can exist
             return posixpath.normpath(posixpath.join(posixpath.dirname(importer), written))
-        return os.path.relpath(real, self._folder).replace(os.sep, "/")
+        return self._identity(os.path.relpath(real, self._folder).replace(os.sep, "/"))
+
+    def _identity(self, path: str) -> str:
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            identity = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            self._paths[identity] = path
+            return identity
+        return path
 
     def read(self, file: str) -> bytes | str:
         """See `SourceReader`."""
