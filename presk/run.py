@@ -18,7 +18,7 @@ from presk.cache.stage import Queries, Stage
 from presk.core.ir import Origin
 from presk.core.lower import Sited
 from presk.core.program import CoreProgram, function_ref
-from presk.diagnostics.value import Diagnostic
+from presk.diagnostics.value import Diagnostic, Label, Place
 from presk.elab.codecs import PACKAGES
 from presk.elab.entities import ModuleHeader
 from presk.elab.exprs import decimal_value
@@ -141,7 +141,7 @@ def run(
         bounds,
     )
     sites = tuple(Sited(function, var, origin) for (function, var), origin in core.origins().items())
-    return queries.get(
+    answer = queries.get(
         RUN,
         after,
         queries.leaf("origins", sites, ORIGINS),
@@ -150,6 +150,30 @@ def run(
         queries.group("inputs", {name: queries.bytes(name, given.data) for name, given in inputs.items()}),
         subject=entry,
     ).value
+    place = _signature_place(typed, core, entry)
+    if place is None or not any(_unplaced(one) for one in answer.diagnostics):
+        return answer
+    return msgspec.structs.replace(
+        answer,
+        diagnostics=tuple(
+            msgspec.structs.replace(one, primary=Label(place, f"the entry `{entry}`")) if _unplaced(one) else one
+            for one in answer.diagnostics
+        ),
+    )
+
+
+def _unplaced(diagnostic: Diagnostic) -> bool:
+    """What is wrong with what was given stands nowhere in the program; it is shown at the entry's signature."""
+    place = diagnostic.primary.place
+    return not place.chunk and place.first > place.last
+
+
+def _signature_place(typed: Program, core: CoreProgram, name: str) -> Place | None:
+    for entry in typed.functions:
+        if core.names.get(function_ref(entry)) == name:
+            signature = entry.typed.value.signature
+            return Place(*signature.header, signature.chunk, signature.file)
+    return None
 
 
 def _facts(typed: Program, core: CoreProgram) -> tuple[tuple[str, tuple[Claim, ...]], ...]:

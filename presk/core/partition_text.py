@@ -49,8 +49,11 @@ def _groups(function: Function, parts: Partition) -> list[str]:
 
 
 def _apart(function: Function, parts: Partition) -> list[str]:
+    primitives = {binding.var for binding in function.bindings if isinstance(binding.op, Prim)}
     rows = []
     for one in parts.apart:
+        if one.var not in primitives:
+            continue
         reader = f" ({_label(function, one.reader)} {_word(function, one.reader)})" if one.reader is not None else ""
         rows.append(f"    {_label(function, one.var)} {_word(function, one.var)}: {one.why.value}{reader}")
     return ["  not fused into a reader:", *rows] if rows else []

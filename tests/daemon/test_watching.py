@@ -328,13 +328,13 @@ def test_watch_says_what_was_redone_and_what_was_reused(shared: Home) -> None:
 
 def test_watch_runs_a_command_when_the_check_is_passed(shared: Home) -> None:
     shared.write("c.psk", BAD)
-    watch = Watching(shared, "c.psk", "--", "dump", "c.psk", "--stage", "tokens")
+    watch = Watching(shared, "c.psk", "--", "explain", "E0001")
     try:
         assert watch.until(1).startswith("c.psk failed; ")
-        assert not any("fourfold" in line for line in watch.lines)
+        assert not any(line.startswith("E0001: ") for line in watch.lines)
         shared.write("c.psk", GOOD)
         watch.until(2)
-        wait(lambda: any("fourfold" in line for line in watch.lines))
+        wait(lambda: any(line.startswith("E0001: ") for line in watch.lines))
     finally:
         watch.end()
 
