@@ -171,8 +171,9 @@ def _unplaced(diagnostic: Diagnostic) -> bool:
 def _signature_place(typed: Program, core: CoreProgram, name: str) -> Place | None:
     for entry in typed.functions:
         if core.names.get(function_ref(entry)) == name:
-            signature = entry.typed.value.signature
-            return Place(*signature.header, signature.chunk, signature.file)
+            function: TypedFunction = entry.typed.value
+            first, last = function.signature.header
+            return Place(first, last, function.signature.chunk, function.signature.file)
     return None
 
 
