@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 from presk.ad import names
 from presk.ad.provenance import Provenance, Purpose, labels
-from presk.ad.rules.table import SHAPE_ONLY
 from presk.ad.split import Entry, Loop, Needs, Part, Split, Subject, Use, entry_type, loop_of
 from presk.ad.tape import Tape
+from presk.ad.templates import with_template
 from presk.core.fusion import partition
-from presk.core.ir import Binding, Call, Fold, Function, MakeTuple, Operation, Param, Prim, Project, renamed
+from presk.core.ir import Binding, Call, Fold, Function, MakeTuple, Operation, Param, Project, renamed
 from presk.types.type import Tuple, Type
 
 
@@ -132,11 +132,8 @@ class _Backward:
             assert isinstance(op, Fold)
             self.loop(binding, op, primal, use, split)
             return
-        template = needs.templates.get(binding.var)
-        if template is not None:
-            assert isinstance(op, Prim)
-            place = SHAPE_ONLY[op.name]
-            op = Prim(op.name, (*op.args[:place], template, *op.args[place + 1 :]), op.attrs)
+        if binding.var in needs.templates:
+            op = with_template(op, needs.templates[binding.var])
         self.at.put(binding.var, binding.name, type_, renamed(op, self.at))
 
     # --- loops -------------------------------------------------------------------------------------------------------------

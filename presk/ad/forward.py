@@ -26,8 +26,9 @@ from presk.ad.provenance import Purpose, labels
 from presk.ad.signature import own_prefix, signature
 from presk.ad.split import Entry, Part, Subject, Use
 from presk.ad.tape import Tape
+from presk.ad.templates import values_read
 from presk.core.fusion import partition
-from presk.core.ir import Apply, Binding, Call, Fold, Function, Operation, Param, Prim, Project, operands, renamed
+from presk.core.ir import Apply, Binding, Call, Fold, Function, Operation, Param, Prim, Project, renamed
 from presk.core.stacks import stacked
 from presk.types.type import Tuple, Type
 
@@ -207,7 +208,9 @@ class _Forward:
         while waiting:
             one = waiting[-1]
             missing = [
-                var for var in operands(self.subject.own[one].op) if self.sharing.copied(var) and var not in self.apart
+                var
+                for var in values_read(self.subject.own[one].op)
+                if self.sharing.copied(var) and var not in self.apart
             ]
             if missing and one not in self.apart:
                 waiting += missing
@@ -252,7 +255,7 @@ class _Sharing:
 
     def operands(self, primal: int) -> bool:
         """Whether f's binding reads in f what it reads in the copy."""
-        return all(self.seen[var] for var in operands(self.subject.own[primal].op))
+        return all(self.seen[var] for var in values_read(self.subject.own[primal].op))
 
     def stored(self, primal: int) -> bool:
         """Whether a value that the copy stores is one that f stores."""

@@ -12,9 +12,9 @@ result that no caller reads), that is held.
 from dataclasses import dataclass
 
 from presk.ad.liveness import Body, Items, Live
-from presk.ad.rules.table import SHAPE_ONLY
+from presk.ad.templates import with_template
 from presk.core.fusion import partition
-from presk.core.ir import Binding, Function, MakeTuple, Operation, Prim, operands, renamed
+from presk.core.ir import Binding, Function, MakeTuple, Operation, operands, renamed
 
 
 def held(body: Body, wanted: Items) -> tuple[Live, Items]:
@@ -112,8 +112,4 @@ def replaced(var: int, op: Operation, live: Live) -> Operation:
     if isinstance(op, MakeTuple) and var in live.items:
         op = MakeTuple(tuple(item for place, item in enumerate(op.items) if place in live.items[var]))
     new = renamed(op, live.resolve)
-    if var in live.templates and isinstance(new, Prim):
-        place = SHAPE_ONLY[new.name]
-        args = (*new.args[:place], live.templates[var], *new.args[place + 1 :])
-        return Prim(new.name, args, new.attrs)
-    return new
+    return with_template(new, live.templates[var]) if var in live.templates else new

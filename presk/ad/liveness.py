@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from presk.ad.kinds import names_every_axis
-from presk.ad.rules.table import IDENTITIES, SHAPE_ONLY
+from presk.ad.rules.table import IDENTITIES
+from presk.ad.templates import template, values_read
 from presk.core.fusion import Why, operations
 from presk.core.ir import Call, Field, Fold, Function, MakeTuple, Operation, Prim, Project, operands
 from presk.types.type import Type
@@ -95,19 +96,14 @@ class Body:
                 break
             pinned |= missing
         for reader in live.lets:
-            template = self._template(reader)
-            if template is not None:
-                of = live.resolve(template)
+            shape = template(self.ops[reader])
+            if shape is not None:
+                of = live.resolve(shape)
                 live.templates[reader] = of if self._present(of, live) else substitutes[reader]
         return live
 
     def _present(self, var: int, live: Live) -> bool:
         return var < len(self.function.params) or var in live.lets
-
-    def _template(self, var: int) -> int | None:
-        op = self.ops[var]
-        place = SHAPE_ONLY.get(op.name) if isinstance(op, Prim) else None
-        return op.args[place] if isinstance(op, Prim) and place is not None else None
 
     def _pass(self, wanted: Items, pinned: Iterable[int], stay: set[int]) -> Live:
         """Liveness without templates, but for those that are pinned."""
@@ -165,12 +161,8 @@ class Body:
                 else:
                     self._read(live, acc)
             case _:
-                template = self._template(var)
-                for one in operands(op):
-                    if one != template:
-                        self._read(live, one)
-                if template is not None and isinstance(op, Prim) and op.args.count(template) > 1:
-                    self._read(live, template)
+                for one in values_read(op):
+                    self._read(live, one)
 
     def _trimmed(self, var: int) -> bool:
         """Whether items of a variable's tuple may go."""
@@ -189,20 +181,20 @@ class Body:
         missing: set[int] = set()
         by_type: dict[Type, list[int]] | None = None
         for reader in sorted(live.lets, key=self.order.__getitem__):
-            template = self._template(reader)
-            if template is None or reader in substitutes:
+            shape = template(self.ops[reader])
+            if shape is None or reader in substitutes:
                 continue
-            template = live.resolve(template)
-            if self._present(template, live) or template in missing:
+            shape = live.resolve(shape)
+            if self._present(shape, live) or shape in missing:
                 continue
             if by_type is None:
                 by_type = self._by_type(live)
             found = None
-            if not self._free(template, live) and names_every_axis(self.types[template]):
+            if not self._free(shape, live) and names_every_axis(self.types[shape]):
                 before = self.order[reader]
-                found = next((one for one in by_type.get(self.types[template], ()) if self.order[one] < before), None)
+                found = next((one for one in by_type.get(self.types[shape], ()) if self.order[one] < before), None)
             if found is None:
-                missing.add(template)
+                missing.add(shape)
             else:
                 substitutes[reader] = found
         return missing
@@ -228,7 +220,7 @@ class Body:
         if not self.fusible(var):
             return True
         return any(
-            reader in live.lets and not self.fusible(reader) and self._template(reader) != var
+            reader in live.lets and not self.fusible(reader) and var in values_read(self.ops[reader])
             for reader in self.readers.get(var, ())
         )
 

@@ -18,10 +18,10 @@ import msgspec
 from presk.ad import names
 from presk.ad.again import made_again, taken_apart
 from presk.ad.closures import lambda_of
-from presk.ad.rules.table import SHAPE_ONLY
 from presk.ad.signature import Signature
+from presk.ad.templates import template, values_read
 from presk.core.fusion import partition
-from presk.core.ir import Apply, Binding, Call, Dims, Fold, Function, Prim, Project, operands
+from presk.core.ir import Apply, Binding, Call, Dims, Fold, Function, Project, operands
 from presk.core.stacks import stacked
 from presk.types.type import Shape, Tuple, Type, instantiate
 
@@ -206,8 +206,8 @@ class _Needing:
         for binding in self.subject.backward:
             for var in self.reads(binding, shapes):
                 self.need(var)
-        for reader, template in shapes:
-            self.shape(reader, template)
+        for reader, shape in shapes:
+            self.shape(reader, shape)
         return self.needs
 
     def reads(self, binding: Binding, shapes: list[tuple[int, int]]) -> Iterable[int]:
@@ -215,12 +215,10 @@ class _Needing:
         op = binding.op
         found = self.subject.split_of(binding)
         if found is None:
-            place = SHAPE_ONLY.get(op.name) if isinstance(op, Prim) else None
-            if place is None:
-                return operands(op)
-            args = operands(op)
-            shapes.append((binding.var, args[place]))
-            return (*args[:place], *args[place + 1 :])
+            shape = template(op)
+            if shape is not None:
+                shapes.append((binding.var, shape))
+            return values_read(op)
         primal, use, split = found
         if isinstance(op, Call):
             if split.residuals is not None:
@@ -268,21 +266,21 @@ class _Needing:
         types = [self.subject.types[var] for var in operands(binding.op)]
         return made_again(binding.op, binding.type, types) and all(var in self.cheap for var in operands(binding.op))
 
-    def shape(self, reader: int, template: int) -> None:
+    def shape(self, reader: int, var: int) -> None:
         """Provides for an operand that is read for its shape only."""
         subject, needs = self.subject, self.needs
-        there = template <= subject.count or template not in subject.forward or template in needs.again
-        if there or (template - 1, Part.VALUE) in needs.entries or template in self.cheap:
-            self.need(template)
+        there = var <= subject.count or var not in subject.forward or var in needs.again
+        if there or (var - 1, Part.VALUE) in needs.entries or var in self.cheap:
+            self.need(var)
             return
         kept = sorted(primal for primal, part in needs.entries if part is Part.VALUE)
         unread = [place for place in range(subject.count) if place not in needs.params]
         others = (subject.count, *sorted(needs.params), *map(subject.at, kept), *unread)
-        type_ = subject.types[template]
-        other = next((var for var in others if subject.types[var] == type_), None)
+        type_ = subject.types[var]
+        other = next((one for one in others if subject.types[one] == type_), None)
         if other is not None:
-            needs.templates[reader] = template = other
-        self.need(template)
+            needs.templates[reader] = var = other
+        self.need(var)
 
 
 def entry_type(subject: Subject, entry: Entry) -> Type:

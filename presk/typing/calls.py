@@ -13,6 +13,7 @@ from presk.types.type import Function, Hyper, HyperKind, Key, ModuleType, Params
 from presk.typing import expressions
 from presk.typing.annotations import body_dimension
 from presk.typing.checker import Checker
+from presk.typing.finish import unknown_in
 from presk.typing.modules import (
     Member,
     ModuleValue,
@@ -133,9 +134,9 @@ def _field_call(checker: Checker, expr: tree.Call, callee: tree.Field, scope: Sc
 
 
 def _infer_arguments(checker: Checker, expr: tree.Call, scope: Scope) -> None:
-    """Types the arguments of a call that is refused, so that their own errors show."""
+    """Types the arguments of a call that is refused, so that their own errors show. (One may be a module, which is no value.)"""
     for argument in expr.arguments:
-        if isinstance(argument, tree.Positional | tree.Named):
+        if isinstance(argument, tree.Positional | tree.Named) and module_value(checker, argument.value, scope) is None:
             expressions.infer(checker, argument.value, scope)
 
 
@@ -330,8 +331,9 @@ def _bind(
     scope: Scope,
     arguments: Sequence[tree.Argument] | None = None,
 ) -> tuple[Typed | None, ...] | None:
-    """The typed arguments of a call of a declared function, in the order of its parameters; None if one was refused: what the
-    call gives is then anybody's guess, and no further error."""
+    """The typed arguments of a call of a declared function, in the order of its parameters; None if one was refused, or if the
+    result's type is not known without one that has errors itself: what the call gives is then anybody's guess, and no further
+    error."""
     given = expr.arguments if arguments is None else arguments
     for argument in given:
         if isinstance(argument, tree.NamedAxis):
@@ -352,6 +354,9 @@ def _bind(
         typed[parameter] = _argument(checker, argument.value, wanted, name, parameter, one, scope)
     if None in typed.values():
         return None
+    if checker.wrong(*(value.type for value in typed.values() if value is not None)):
+        if unknown_in(checker.subst.type(one.result)) is not None:
+            return None
     return tuple(typed.get(parameter) for parameter in one.names)
 
 

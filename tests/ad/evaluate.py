@@ -29,7 +29,7 @@ from presk.core.ir import (
 )
 from presk.types import trees
 from presk.types.dim import Dim
-from presk.types.type import Axis, Hyper, HyperKind, Index, Key, Mask, Params, Real, Shape, Stack, Tuple, Type
+from presk.types.type import Hyper, HyperKind, Index, Key, Mask, Params, Real, Shape, Stack, Tuple, Type
 
 Value = Any
 
@@ -633,6 +633,3 @@ def dot(x: Value, y: Value) -> float:
 def moved(x: Value, direction: Value, by: float) -> Value:
     """`x + by · direction`."""
     return leafwise(lambda one, other: one + by * other, x, direction)
-
-
-__all__ = ["Axis", "Evaluator", "Scope", "dot", "moved", "sample"]

@@ -62,7 +62,9 @@ class Home:
         self.work.mkdir(parents=True, exist_ok=True)
         self.presk_home: Final = root / "presk"
         self.run_folder: Final = str(self.presk_home / "run")
-        passed = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")}
+        passed = {
+            name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
+        }
         self.env: Final = {
             **passed,
             "HOME": str(root / "home"),

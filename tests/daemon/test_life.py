@@ -111,7 +111,9 @@ def test_item_17_another_version_of_the_protocol_is_told_and_the_daemon_leaves(h
     first = home.living()
     connection = connect.connect(home.run_folder)
     assert connection is not None
-    strange = protocol.MAGIC + (protocol.VERSION + 1).to_bytes(2, "little") + bytes((protocol.REQUEST,)) + b"whatever follows"
+    strange = (
+        protocol.MAGIC + (protocol.VERSION + 1).to_bytes(2, "little") + bytes((protocol.REQUEST,)) + b"whatever follows"
+    )
     connection.send(protocol.frame(protocol.HELLO, strange))
     answer = connection.receive()
     assert answer is not None
@@ -203,7 +205,15 @@ def test_item_19_who_reads_the_output_does_not_wait_for_the_daemon(home: Home) -
     began = time.monotonic()
     # The pipe of the first command's output is inherited by nothing that lives on; nor is the descriptor 7 of the shell.
     done = subprocess.run(
-        ["sh", "-c", 'exec 7>&1; out=$("$@"); echo "$? ${#out}"; "$@" | cat >/dev/null', "sh", *COMMAND, "check", "bad.psk"],
+        [
+            "sh",
+            "-c",
+            'exec 7>&1; out=$("$@"); echo "$? ${#out}"; "$@" | cat >/dev/null',
+            "sh",
+            *COMMAND,
+            "check",
+            "bad.psk",
+        ],
         cwd=home.work,
         env=home.env,
         stdout=subprocess.PIPE,
@@ -318,7 +328,7 @@ def test_item_26_a_folder_that_is_not_ours_is_not_used(home: Home, tmp_path: Pat
 
 def test_item_26_the_other_end_is_of_the_same_user(tmp_path: Path) -> None:
     one, other = socket.socketpair()
-    assert connect.peer(one) == os.geteuid()  # type: ignore[arg-type]  # a socket is made of `_socket.socket`
+    assert connect.peer(one) == os.geteuid()
     one.close()
     other.close()
 

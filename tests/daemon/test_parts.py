@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from presk.cache.files import Files
-from presk.cli.faults import FaultyFiles, Faults
+from presk.cli.faults import Faults, FaultyFiles
 from presk.cli.output import ERR, GATHERED, OUT, Output
 from presk.daemon import protocol
 from presk.daemon.__main__ import limits_of
@@ -25,7 +25,13 @@ TEXT: Final = st.text(st.characters(exclude_characters="\0"), max_size=20)
 RAW: Final = st.binary(max_size=20).map(os.fsdecode)
 
 
-@given(st.lists(TEXT | RAW, max_size=5), TEXT | RAW, st.booleans(), st.integers(0, 9999), st.dictionaries(TEXT, RAW, max_size=4))
+@given(
+    st.lists(TEXT | RAW, max_size=5),
+    TEXT | RAW,
+    st.booleans(),
+    st.integers(0, 9999),
+    st.dictionaries(TEXT, RAW, max_size=4),
+)
 def test_a_request_arrives_as_it_was_sent(
     arguments: list[str], directory: str, terminal: bool, number: int, environment: dict[str, str]
 ) -> None:
@@ -181,7 +187,9 @@ def test_limits_come_from_the_environment() -> None:
 
 def test_the_client_imports_sockets_and_the_protocol() -> None:
     """And nothing else: what it adds to a Python that does nothing is counted, module by module."""
-    program = "import sys; before = set(sys.modules); import presk.cli.client; print(*sorted(set(sys.modules) - before))"
+    program = (
+        "import sys; before = set(sys.modules); import presk.cli.client; print(*sorted(set(sys.modules) - before))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     ours = {
         "presk",
@@ -208,7 +216,8 @@ def test_the_server_loads_no_compiler() -> None:
     """It is small, and lives on whatever it serves."""
     program = (
         "import sys, presk.daemon.__main__; "
-        "print(*sorted(name for name in sys.modules if name.startswith(('presk.elab', 'presk.typing', 'llvmlite', 'typer', 'watchdog'))))"
+        "heavy = ('presk.elab', 'presk.typing', 'llvmlite', 'typer', 'watchdog'); "
+        "print(*sorted(name for name in sys.modules if name.startswith(heavy)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

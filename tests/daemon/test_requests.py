@@ -177,7 +177,9 @@ def test_a_daemon_that_is_killed_before_it_answers_is_replaced(home: Home) -> No
 
 
 def test_item_23_status_answers_within_200_ms_while_workers_work(shared: Home) -> None:
-    clients = [shared.start("check", *["good.psk", "bad.psk"] * 300, "--const", f"D={number}") for number in range(1, 5)]
+    clients = [
+        shared.start("check", *["good.psk", "bad.psk"] * 300, "--const", f"D={number}") for number in range(1, 5)
+    ]
     wait(lambda: len(shared.living().jobs) == 4)
     times = []
     for _ in range(30):

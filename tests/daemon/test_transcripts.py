@@ -54,7 +54,10 @@ def test_what_is_printed_is_what_is_meant(shared: Home) -> None:
     assert bad.err == b""
     missing = shared.presk("check", "god.psk")
     assert missing.code == 2
-    assert missing.complaint == "error[E9002]: `god.psk` cannot be read: there is no such file\n  = help: did you mean `good.psk`?\n"
+    assert (
+        missing.complaint
+        == "error[E9002]: `god.psk` cannot be read: there is no such file\n  = help: did you mean `good.psk`?\n"
+    )
 
 
 def test_files_that_are_written_are_the_same(shared: Home) -> None:
