@@ -21,6 +21,9 @@ from presk.daemon.messages import StageReport
 
 KEPT: Final = 4
 """How many stores a worker keeps open."""
+MEMORY_BYTES: Final = 64 << 20
+MEMORY_ENTRIES: Final = 1 << 14
+"""What an engine keeps in memory: some thirty programs of the size of a small GPT; the rest is on the disk."""
 SUBJECTS: Final = 8
 """How many subjects of a stage are named in a report."""
 
@@ -29,7 +32,13 @@ class WatchedEngine(Engine):
     """An engine that hands out the logs of its requests, and says what it computes."""
 
     def __init__(self, store: Store | None, fingerprints: Fingerprints, on_compute: Callable[[str, str], None]) -> None:
-        super().__init__(store, fingerprints=fingerprints, on_compute=on_compute)
+        super().__init__(
+            store,
+            fingerprints=fingerprints,
+            memory_entries=MEMORY_ENTRIES,
+            memory_bytes=MEMORY_BYTES,
+            on_compute=on_compute,
+        )
         self.logs: list[RequestLog] = []
 
     @contextmanager

@@ -109,6 +109,8 @@ class Worker:
         before = dict(os.environ)
         os.environ.clear()
         os.environ.update(environment)
+        # Temporary files go where the next daemon sweeps, whatever becomes of this process.
+        os.environ["TMPDIR"] = before.get("TMPDIR", "")
         old_mask = os.umask(request.mask)
         try:
             faults = _faults(environment)

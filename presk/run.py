@@ -28,7 +28,7 @@ from presk.exact.run import Job, run_entry
 from presk.types.claim import Claim
 from presk.typing.typed import HyperOp, Inject, Literal, Typed, TypedFunction
 
-RUN_PACKAGES: Final = (*PACKAGES, "gmpy2", "python-flint", "cryptography", "numpy")
+RUN_PACKAGES: Final = (*PACKAGES, "python-flint", "cryptography", "numpy", "safetensors")
 
 
 class Question(msgspec.Struct, frozen=True, array_like=True):

@@ -63,6 +63,7 @@ def _run(arguments: "list[str]") -> int:
     if first in LOCAL:
         return _locally(arguments, directory, tool=True)
     if first == "--no-daemon":
+        os.environ["PRESK_NO_DAEMON"] = "1"
         return _locally(arguments[1:], directory)
     if os.environ.get("PRESK_NO_DAEMON") or any(one in NEEDS_THE_SHELL for one in arguments):
         return _locally(arguments, directory)

@@ -190,8 +190,9 @@ def _mark_lambdas(text: str, tokens: list[Token], starts: list[int], ends: list[
     for i, token in enumerate(tokens):
         if token.kind != NAME or token.text[0] != "λ" or i + 1 >= len(tokens) or tokens[i + 1].kind != ".":
             continue
-        gap = i + 2 >= len(tokens) or starts[i + 2] > ends[i + 1]
-        if gap and starts[i + 1] == ends[i] and (i == 0 or tokens[i - 1].kind != "λ"):
+        # A comment behind the dot shows that the name's field follows, on the next line; nobody writes a lambda so.
+        between = text[ends[i + 1] : starts[i + 2]] if i + 2 < len(tokens) else " "
+        if between.isspace() and starts[i + 1] == ends[i] and (i == 0 or tokens[i - 1].kind != "λ"):
             tokens[i] = Token(BAD_LAMBDA, token.text)
 
 

@@ -144,9 +144,7 @@ def leaf_count(instance: Instance, headers: Mapping[ModuleRef, HeaderLike]) -> i
     return sum(counts[part] for part in _modules(instance))
 
 
-def _applied(
-    instance: Named, headers: Mapping[ModuleRef, HeaderLike]
-) -> tuple[HeaderLike, Mapping[str, Dim]]:
+def _applied(instance: Named, headers: Mapping[ModuleRef, HeaderLike]) -> tuple[HeaderLike, Mapping[str, Dim]]:
     """An instance's header, and the values of the dimensions that it mentions."""
     header = headers[instance.module]
     return header, {**dict(instance.hidden), **dict(zip(header.dims, instance.arguments, strict=True))}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gmpy2 import mpq
+from gmpy2 import lcm, mpq
 
 from presk.types.claim import Claim, Proved, Refuted, Relation, Verdict
 from presk.types.dim import Dim, constant, symbol
@@ -69,6 +69,7 @@ class Substitution:
     _types: dict[str, Type] = field(default_factory=dict)
     _prefixes: dict[str, Shape] = field(default_factory=dict)
     _dims: dict[str, Dim] = field(default_factory=dict)
+    _unproved: list[str] = field(default_factory=list)
     _count: int = 0
 
     # --- unknowns ---------------------------------------------------------------------------------------------------
@@ -173,16 +174,42 @@ class Substitution:
             return None if isinstance(verdict, Proved) else Mismatch(self._differ(left, right, verdict), shapes=True)
         name, coefficient = next((pair for pair in reversed(unknowns) if abs(pair[1]) == 1), unknowns[-1])
         solution = (difference - symbol(name).scaled(coefficient)).scaled(-1 / coefficient)
-        if solution.is_constant() and solution.natural() is None:
-            return Mismatch(f"`{show_dim(left)}` is `{show_dim(right)}` for no natural number", shapes=True)
-        if abs(coefficient) != 1 and not any(other.startswith("?") for other in solution.symbols()):
-            whole = solution.scaled(mpq(abs(coefficient)))
-            claim = Claim(Relation.DIVIDES, whole, constant(abs(coefficient)))
-            verdict = self.decide(claim, self.facts)
+        if not _open(solution):
+            verdict = self._length(solution)
             if not isinstance(verdict, Proved):
-                return Mismatch(self._differ(left, right, verdict), shapes=True)
+                why = self._differ(left, right, verdict) if isinstance(verdict, Refuted) and verdict.at else None
+                return Mismatch(why or f"`{show_dim(left)}` is `{show_dim(right)}` for no natural number", shapes=True)
+        elif solution.constant != 0 or len(solution.terms) > 1 or solution.terms[0][1] != 1:
+            self._unproved.append(name)
         self._dims[name] = solution
-        return None
+        return self._prove_solved()
+
+    def _length(self, value: Dim) -> Verdict:
+        """Whether an unknown can have this value, which has no unknowns: `Refuted` at nothing if it is a natural number at no
+        value of its symbols, else what says that it is a whole one. One that is negative at some values is no mistake yet (O70)."""
+        common = lcm(value.constant.denominator, *(factor.denominator for _, factor in value.terms))
+        if (value.constant < 0 and all(factor < 0 for _, factor in value.terms)) or (common != 1 and not value.terms):
+            return Refuted(())
+        if common == 1:
+            return Proved()
+        return self.decide(Claim(Relation.DIVIDES, value.scaled(mpq(common)), constant(mpq(common))), self.facts)
+
+    def _prove_solved(self) -> Mismatch | None:
+        """Looks at the unknowns whose value had unknowns in it and has none now: an equation may decide what an earlier one left
+        open, as `A = 5` does for `A + B = 3`."""
+        unproved, self._unproved = self._unproved, []
+        found = None
+        for name in unproved:
+            value = self.dim(self._dims[name])
+            if _open(value):
+                self._unproved.append(name)
+                continue
+            verdict = self._length(value)
+            if found is None and not isinstance(verdict, Proved):
+                where = f" for {verdict}" if isinstance(verdict, Refuted) and verdict.at else ""
+                said = f"`{show_dim(symbol(name))}` would be `{value}`, which is no natural number{where}"
+                found = Mismatch(said, shapes=True)
+        return found
 
     @staticmethod
     def _differ(left: Dim, right: Dim, verdict: Verdict) -> str:
@@ -337,6 +364,11 @@ _RANK: Final = {HyperKind.NAT: 0, HyperKind.INT: 1, HyperKind.RAT: 2}
 
 def _last(axes: tuple[Axis, ...], count: int) -> tuple[Axis, ...]:
     return axes[len(axes) - count :]
+
+
+def _open(value: Dim) -> bool:
+    """Whether a form has unknowns."""
+    return any(name.startswith("?") for name, _ in value.terms)
 
 
 def _unknown(shape: Shape) -> bool:

@@ -1,6 +1,6 @@
 """Programs of any length for the benchmarks: modules, functions, constants and types that use each other, as real files do."""
 
-UNIT = '''\
+UNIT = """\
 -- layer {i}
 const W{i} : nat = {width} * K
 type Acts{i} = ℝ[batch: B, seq: T, model: W{i}]
@@ -39,7 +39,7 @@ fn loss{i}(θ : params Mix{i}, key : key, x : Acts{i}, y : Acts{i}) -> ℝ[] use
 fn step{i}(θ : params Mix{i}, key : key, x : Acts{i}, y : Acts{i}) -> params Mix{i} uses Rand =
   grad(λ t. loss{i}(t, key, x, y))(θ)
 
-'''
+"""
 HEAD = """\
 const K : nat = 2
 dim B

@@ -92,7 +92,7 @@ class Console:
 
     def presk(
         self,
-        *arguments: str,
+        *arguments: str | bytes,
         cwd: str = "",
         env: Mapping[str, str] | None = None,
         terminal: Terminal | None = None,
@@ -103,7 +103,7 @@ class Console:
         code = run(
             arguments,
             cwd=self.folder / cwd,
-            env=self.env | (env or {}),
+            env={**self.env, **(env or {})},
             stdout=out,
             stderr=err,
             terminal=terminal,
@@ -140,7 +140,9 @@ def make_engine(request: Request) -> Engine:
     )
 
 
-def process(console: Console, *arguments: str, **settings: object) -> subprocess.CompletedProcess[bytes]:
+def process(
+    console: Console, *arguments: str | bytes | bytes, **settings: object
+) -> subprocess.CompletedProcess[bytes]:
     """The same in a process of its own."""
     given: dict[str, object] = {"cwd": console.folder, "capture_output": True, "check": False, **settings}
     env = console.env | {"PATH": os.environ.get("PATH", "")}

@@ -52,19 +52,32 @@ def from_source(folder: Path, files: Mapping[str, str], mode: Mode = Mode.INFERE
 
 def from_file(path: Path, mode: Mode = Mode.INFERENCE) -> Lowered:
     """The core of a program without errors."""
-    reader = FolderReader(path)
     engine = Engine(None)
+    return _lowered(engine, *_checked(engine, path), mode)
+
+
+def _checked(engine: Engine, path: Path) -> tuple[Checked, TypedProgram]:
+    reader = FolderReader(path)
     found = check_program(engine, reader, reader.main, path.name)
     assert not isinstance(found, str), found
-    checked, typed = found
-    assert not checked.failed, checked.diagnostics
+    assert not found[0].failed, found[0].diagnostics
+    return found
+
+
+def _lowered(engine: Engine, checked: Checked, typed: TypedProgram, mode: Mode) -> Lowered:
     return Lowered(checked, typed, lower_program(engine, typed, mode))
+
+
+@lru_cache
+def _corpus(file: str) -> tuple[Engine, Checked, TypedProgram]:
+    engine = Engine(None)
+    return (engine, *_checked(engine, CORPUS / file))
 
 
 @lru_cache
 def corpus(file: str, mode: Mode = Mode.INFERENCE) -> Lowered:
     """A program of the corpus in the core."""
-    return from_file(CORPUS / file, mode)
+    return _lowered(*_corpus(file), mode)
 
 
 def summaries(program: Lowered) -> dict[str, Summary]:

@@ -102,18 +102,14 @@ def test_the_excerpts_of_derivatives_are_read_and_printed_again() -> None:
     assert print_program(program, {("Linear.apply.vjp", 8): "adjoint of %5 (add)"}) == FORWARD
 
 
-@pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("file", FILES)
-def test_the_corpus_is_read_back(file: str, mode: Mode) -> None:
-    program = corpus(file, mode).program
-    text = print_program(program)
-    assert parse(text) == program
-    assert print_program(parse(text)) == text
-    assert parse(print_program(program, numbers=True)) == program
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_its_gradients_are_read_back(file: str) -> None:
+def test_the_corpus_is_read_back(file: str) -> None:
+    for mode in Mode:
+        program = corpus(file, mode).program
+        text = print_program(program)
+        assert parse(text) == program
+        assert print_program(parse(text)) == text
+        assert parse(print_program(program, numbers=True)) == program
     found = differentiate(corpus(file, Mode.TRAINING).program)
     reasons = {(one.function, one.var): one.text for one in found.purposes}
     assert parse(print_program(found.program, reasons)) == found.program
@@ -163,15 +159,15 @@ def test_attributes_have_the_forms_of_the_specification(tmp_path: Path) -> None:
     program = from_source(tmp_path, {"forms.psk": FORMS}, Mode.TRAINING).program
     text = print_program(program)
     for line in (
-        "  %3 : ℝ[batch: B, model: 8] = index seq: -1 x",
+        "= index seq: -1 x",
         "= slice pair: 0..1 x",
-        "= concat pair %5, %6",
-        "  z : ℝ[2, 3] = slice @-2: 1..3 c",
+        "= concat pair %4, %5",
+        "  z : ℝ[2, 3] = slice @-2: 1..3 c\n",
         "= mean axis model x",
-        "= softmax axis seq2 %5, mask",
+        "= softmax axis seq2 %6, mask",
         "= ein[batch, heads, seq, seq2] q[batch, heads, seq, hd], q[batch, heads, seq2, hd]",
         "= split_heads 2x4 %4",
-        "= merge_heads 2x4 %7",
+        "= merge_heads 2x4 %8",
         "= normal std=0.02 %2",
         "= split_key 3 %2",
         "= stack_params 3 %5, %7, %9",
@@ -184,8 +180,7 @@ def test_attributes_have_the_forms_of_the_specification(tmp_path: Path) -> None:
         "= dropout_mask %5, k, %6",
         "= pow 2 x",
     ):
-        shown = line.split(" = ")[1] if line.startswith("  ") and "%3" in line else line
-        assert shown in text, line
+        assert line in text
     assert parse(text) == program
 
 
@@ -204,7 +199,7 @@ def test_a_name_that_is_bound_again_prints_with_its_number() -> None:
 
 def test_numbers_stand_beside_names_on_demand() -> None:
     text = print_program(_function(("x",), ("a", None)), {("f", 1): "the first"}, numbers=True)
-    assert "  a : ℝ[] = neg x                       -- %1: the first\n  %2 : ℝ[] = neg a\n" in text
+    assert f"{'  a : ℝ[] = neg x':42}-- %1: the first\n  %2 : ℝ[] = neg a\n" in text
 
 
 def _function(params: tuple[str, ...], bindings: tuple[str | None, ...]) -> Program:
@@ -213,9 +208,7 @@ def _function(params: tuple[str, ...], bindings: tuple[str | None, ...]) -> Prog
     made = tuple(
         Binding(first + place, name, real, Prim("neg", (first + place - 1,))) for place, name in enumerate(bindings)
     )
-    function = Function(
-        "f", (), tuple(Param(name, real) for name in params), real, made, first + len(bindings) - 1
-    )
+    function = Function("f", (), tuple(Param(name, real) for name in params), real, made, first + len(bindings) - 1)
     return Program((function,))
 
 
@@ -240,7 +233,7 @@ def test_what_the_types_do_not_imply_is_written_in_full() -> None:
         "add{left = lies(-2, -1), right = lies(-2)} m, v",
         "slice b: 0..1 m",
         "slice b@-2: 0..1 m",
-        "neg{axis = axis} m",
+        "neg{`axis` = axis} m",
         "unheard{} v, m",
     ]
     assert parse(text) == program

@@ -384,5 +384,7 @@ def test_no_daemon_means_none(home: Home) -> None:
     assert home.presk("check", "good.psk", env={"PRESK_NO_DAEMON": "1"}).err == b""
     assert home.alone("check", "good.psk").err == b""
     assert not os.path.exists(home.run_folder)
-    watch = home.presk("watch", "good.psk", env={"PRESK_NO_DAEMON": "1"})
-    assert watch.code == 2
+    assert home.presk("watch", "good.psk", env={"PRESK_NO_DAEMON": "1"}).code == 2
+    assert home.alone("watch", "good.psk").complaint == (
+        "error[E9003]: `presk watch` needs the daemon, and PRESK_NO_DAEMON is set\n"
+    )

@@ -248,7 +248,7 @@ def test_the_one_that_leads_may_leave(shared: Home) -> None:
     same(finish(follower), shared.alone(*line))
 
 
-def test_a_hundred_clients_at_once(shared: Home) -> None:
+def test_forty_clients_at_once(shared: Home) -> None:
     right = shared.alone("check", "bad.psk")
     answers: list[tuple[int, bytes]] = []
 
@@ -256,12 +256,12 @@ def test_a_hundred_clients_at_once(shared: Home) -> None:
         done = shared.presk("check", "bad.psk")
         answers.append((done.code, done.out))
 
-    threads = [threading.Thread(target=ask) for _ in range(100)]
+    threads = [threading.Thread(target=ask) for _ in range(40)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert answers == [(right.code, right.out)] * 100
+    assert answers == [(right.code, right.out)] * 40
 
 
 def test_status_as_text_and_as_json(shared: Home) -> None:

@@ -136,8 +136,8 @@ def test_another_process_computes_nothing_wherever_it_runs(tmp_path: Path) -> No
     assert int(first["typing"]["computed"]) == 2
     # Nothing of where and how a process runs is an ingredient: folder, directory, environment, locale, the spelling.
     others = env | {f"UNRELATED_{number}": str(number) for number in range(50)} | {"HOME": "/nowhere", "LANG": "tr_TR"}
-    for folder, name in ((tmp_path / "there", MAIN), (tmp_path / "there" / "sub", f"../{MAIN}")):
-        again, second = stats(folder, name, env=others)
+    for folder_of, name in ((tmp_path / "there", MAIN), (tmp_path / "there" / "sub", f"../{MAIN}")):
+        again, second = stats(folder_of, name, env=others)
         assert again == said.replace(MAIN, name)
         assert second["total"]["computed"] == "0"
         assert int(second["total"]["disk"]) == int(second["total"]["asked"]) > 0

@@ -12,7 +12,7 @@ import pytest
 
 import presk
 from presk.cache.canonical import decanonical
-from presk.cache.codec import BYTES, TEXT
+from presk.cache.codec import BYTES, TEXT, Codec
 from presk.cache.digest import value_digest
 from presk.cache.fingerprint import ENCODING_PACKAGES, Fingerprints
 from presk.cache.handles import Group, Handle, Leaf
@@ -56,13 +56,14 @@ def test_a_stage_says_where_it_lives() -> None:
 
 
 def test_names_of_encodings_are_not_shared() -> None:
-    every = [BYTES, TEXT, *CODECS, *(stage.codec for stage in STAGES)]
+    every: list[Codec[Any]] = [BYTES, TEXT, *CODECS, *(stage.codec for stage in STAGES)]
     assert len({id(codec) for codec in every}) == len({codec.name for codec in every})
 
 
 def test_every_input_can_be_decoded() -> None:
     """What `presk cache verify` needs to compute an answer again."""
-    known = {codec.name for codec in (BYTES, TEXT, *CODECS, *(stage.codec for stage in STAGES))}
+    given: list[Codec[Any]] = [BYTES, TEXT, *CODECS]
+    known = {codec.name for codec in (*given, *(stage.codec for stage in STAGES))}
 
     def leaves(held: Handle[Any]) -> Iterator[Handle[Any]]:
         if isinstance(held, Group):
@@ -75,7 +76,7 @@ def test_every_input_can_be_decoded() -> None:
         for leaf in (leaf for held in asked.inputs for leaf in leaves(held)):
             assert leaf.codec_name in known, f"an input of {asked.stage.name} is encoded as {leaf.codec_name}"
             if isinstance(leaf, Leaf):
-                codec = next(codec for codec in (BYTES, TEXT, *CODECS) if codec.name == leaf.codec_name)
+                codec: Codec[Any] = next(codec for codec in given if codec.name == leaf.codec_name)
                 assert codec.encode(codec.decode(leaf.data)) == leaf.data
 
 

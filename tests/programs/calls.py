@@ -190,7 +190,9 @@ class Calls(Others):
         for param in fn.params:
             if isinstance(param.type, Tree):
                 own = set().union(*(hidden(module) for module in modules_of(param.type.inst)), set())
-                if own and (fn.file is not scope.file or any(known.get(name, symbol(name)) != symbol(name) for name in own)):
+                if own and (
+                    fn.file is not scope.file or any(known.get(name, symbol(name)) != symbol(name) for name in own)
+                ):
                     return None
                 known.update({name: symbol(name) for name in own})
         for name, bound in fn.file.dims.items():
@@ -327,8 +329,14 @@ class Calls(Others):
             case "init":
                 self.initialized(scope)
             case "again":
-                known = [var for var in scope.vars if isinstance(var.type, Real) and "." not in var.text and (var.data or not data)]
-                known = [var for var in known if scope.fn.module is None or var.text not in dict(scope.fn.module.fields)]
+                known = [
+                    var
+                    for var in scope.vars
+                    if isinstance(var.type, Real) and "." not in var.text and (var.data or not data)
+                ]
+                known = [
+                    var for var in known if scope.fn.module is None or var.text not in dict(scope.fn.module.fields)
+                ]
                 if not known:
                     return
                 var = pick(self.choices, known)
@@ -368,7 +376,9 @@ class Calls(Others):
         """A function that gives a tuple, which is taken apart; a part of it may be a tuple as well."""
         file = scope.file
         parts: list[T] = [Real(self.some_axes(scope, 2)), Real(self.some_axes(scope, 2))]
-        foreign = set().union(*(set(length.symbols()) for part in parts for length in lengths_of(part)), set()) - set(file.dims)
+        foreign = set().union(*(set(length.symbols()) for part in parts for length in lengths_of(part)), set()) - set(
+            file.dims
+        )
         if foreign:
             return
         kind = self.choices.below(6)
@@ -380,7 +390,9 @@ class Calls(Others):
             parts.append(Idx(self.some_length(scope, 1), self.some_axes(scope, 1, named=True)))
         elif kind == 4:
             parts.append(Mask(self.some_axes(scope, 1, named=True)))
-        if set().union(*(set(length.symbols()) for part in parts for length in lengths_of(part)), set()) - set(file.dims):
+        if set().union(*(set(length.symbols()) for part in parts for length in lengths_of(part)), set()) - set(
+            file.dims
+        ):
             return
         fn = Fn(self.fresh(file.names, FUNCTIONS), file, result=Tup(tuple(parts)), uses=scope.fn.uses)
         inferred = self.chance(4)
@@ -947,9 +959,7 @@ class Calls(Others):
         )
         return inst, (outer, after, inner, before)
 
-    def apply_parts(
-        self, scope: Scope, path: str, parts: tuple[Fn, At, Fn, At], front: list[str], fuel: int
-    ) -> E:
+    def apply_parts(self, scope: Scope, path: str, parts: tuple[Fn, At, Fn, At], front: list[str], fuel: int) -> E:
         """The call of a composition."""
         outer, after, inner, before = parts
         self.use("composition")

@@ -138,7 +138,11 @@ class Programs(Calls):
 
     def gradient(self, file: File, fn: Fn) -> tuple[int, ...]:
         """Declares the gradient; the places of the parameters in which it is taken."""
-        able = [place for place, param in enumerate(fn.params) if _real(param.type) and not param.data and param.kind == "value"]
+        able = [
+            place
+            for place, param in enumerate(fn.params)
+            if _real(param.type) and not param.data and param.kind == "value"
+        ]
         wanted = able
         if len(able) > 1 and self.chance(3):
             wanted = [pick(self.choices, able)]
@@ -176,7 +180,10 @@ class Programs(Calls):
             self.use("grad of a tree")
         own = Fn(GRADIENT, file, rand=fn.rand)
         own.params = [Param(param.name, param.type, param.data, None, param.kind, param.net) for param in fn.params]
-        shown = [f"params {fn.params[place].net}" if fn.params[place].net else self.type(file, type_) for place, type_ in zip(wanted, types)]
+        shown = [
+            f"params {fn.params[place].net}" if fn.params[place].net else self.type(file, type_)
+            for place, type_ in zip(wanted, types)
+        ]
         scope = Scope(own, lines=lines)
         result = f"({', '.join(shown)})" if several else shown[0]
         text_all = self.function(own, scope, E(text, ATOM, Real()), inferred=True)
@@ -199,7 +206,8 @@ class Programs(Calls):
         needs = list(fn.needs)
         for _, type_ in params:
             needs += [(bound, 1) for bound in _bounds(type_)]
-        defined, undefined = [], []
+        defined: list[dict[str, int]] = []
+        undefined: list[dict[str, int]] = []
         for values in product(range(MOST, -1, -1), repeat=len(dims)):
             setting = dict(zip(dims, values))
             good = all(length.at(setting) >= least for length, least in needs)

@@ -96,6 +96,7 @@ FAULTS: Final = (
     Fault("E2023", "(sum({0}) / 0)", (_X2,)),
     Fault("E2024", "(sum({0}) * real(N))", (Real(_axes(n="N")),)),
     Fault("E2025", "(let (a9, b9, c9) = ({0}, {0})\n    sum(a9))", (_X2,)),
+    Fault("E2017", "(let f9 = λ v9. v9\n    sum({0}))", (_X2,)),
     Fault("E2027", "sum({0}({0}))", (_X2,)),
     Fault("E1001", "sum(({0} : Nowhere))", (_X2,)),
     Fault("E1007", "sum(merge(axis n, axis m, {0}))", (Real(_axes(n="N", m="N")),)),
@@ -113,7 +114,11 @@ FAULTS: Final = (
     Fault("E2001", "taking({0})", (_M2,), "fn taking(x : ℝ[n: 2]) -> ℝ = sum(x)"),
     _declared("E2026", "module M9 { param w : ℝ[2] }\n\nfn gone9(θ : params M9) -> ℝ = sum(θ.nowhere)"),
     _declared("E2016", "module Self { use s : Self }"),
-    _declared("E2019", "module Odd9 { fn apply(x : ℝ[n: 2]) -> ℝ = sum(x) }\n\nmodule Tower9 {\n  use o : stack{2}(Odd9)\n  fn apply(x : ℝ[n: 2]) -> ℝ = o.apply(x)\n}"),
+    _declared(
+        "E2019",
+        "module Odd9 { fn apply(x : ℝ[n: 2]) -> ℝ = sum(x) }\n\n"
+        "module Tower9 {\n  use o : stack{2}(Odd9)\n  fn apply(x : ℝ[n: 2]) -> ℝ = o.apply(x)\n}",
+    ),
     _declared("E2013", "module Start9 { param w : ℝ[2] init = kaiming }"),
     _declared("E2003", "fn wrong9(x : ℝ[n: 2]) -> ℝ[n: 3] = x"),
     _declared("E2001", "fn wrong9(x : ℝ[n: 2]) -> idx[2][n: 2] = x"),
@@ -137,9 +142,21 @@ FAULTS: Final = (
     _declared("E3001", "fn jump9(x : ℝ[n: 2]) -> ℝ[n: 2] = grad(λ v. real(argmax(v)) * sum(v))(x)"),
     _declared("E4001", "fn noise9(k : key, x : ℝ[n: 2]) -> ℝ[n: 2] = dropout(0.5, k, x)"),
     _declared("E4002", "fn wild9(x : ℝ) -> ℝ uses Wild = x"),
+    _declared(
+        "E5002",
+        "module B9 { param w : ℝ[2] }\n\nmodule S9{L : dim} { use b : stack{L}(B9) }\n\n"
+        "fn made9{L : dim}(k : key, x : ℝ[L]) -> params S9{L} uses Rand = S9{L}.init(k)",
+    ),
     _declared("E6001", "fn second9(x : ℝ[n: 2]) -> ℝ[n: 2] = grad(λ v. sum(grad(λ u. sum(u^3))(v)))(x)"),
-    _declared("E6002", "fn inner9(x : ℝ[n: 2], y : ℝ[n: 2]) -> ℝ[n: 2] =\n  grad(λ v.\n    let f = λ a. sum(a * y)\n    let g = λ b. f(b) * 2\n    g(v))(x)"),
-    _declared("E2022", "fn trees9(x : params M9, y : params M9) -> ℝ =\n  let z = x + y\n  sum(x.w)\n\nmodule M9 { param w : ℝ[2] }"),
+    _declared(
+        "E6002",
+        "fn inner9(x : ℝ[n: 2], y : ℝ[n: 2]) -> ℝ[n: 2] =\n  grad(λ v.\n"
+        "    let f = λ a. sum(a * y)\n    let g = λ b. f(b) * 2\n    g(v))(x)",
+    ),
+    _declared(
+        "E2022",
+        "fn trees9(x : params M9, y : params M9) -> ℝ =\n  let z = x + y\n  sum(x.w)\n\nmodule M9 { param w : ℝ[2] }",
+    ),
 )
 
 

@@ -11,8 +11,8 @@ from typing import Final
 from tests.programs.choices import pick, weighted
 from tests.programs.lengths import Len
 from tests.programs.state import (
-    AXES,
     ATOM,
+    AXES,
     INPUT,
     LIMIT,
     POWER,
@@ -54,7 +54,8 @@ def relabel(operands: Sequence[Sequence[str]], output: Sequence[str]) -> list[li
         candidates = [
             copy
             for copy in copies
-            if (copy in output and copy not in every) or (copy not in output and sum(copy in names for names in operands) == 1)
+            if (copy in output and copy not in every)
+            or (copy not in output and sum(copy in names for names in operands) == 1)
         ]
         if len(candidates) == 1:
             later = found[carriers[1]]
@@ -136,9 +137,7 @@ class Reals(Writer):
     def at_hand(self, scope: Scope, goal: Real, data: bool) -> E:
         """A name in scope, or else a new parameter."""
         known = [
-            var
-            for var in scope.vars
-            if isinstance(var.type, Real) and fits(var.type, goal) and (var.data or not data)
+            var for var in scope.vars if isinstance(var.type, Real) and fits(var.type, goal) and (var.data or not data)
         ]
         if known and not self.chance(4):
             var = known[-1 - self.choices.below(len(known))]
@@ -583,7 +582,9 @@ class Reals(Writer):
             factors.append(e.text if e.prec == ATOM else self.ascribe(scope, e, wanted).text)
             mag *= e.mag
             all_data = all_data and e.data
-        summed = [Ax(lengths[name]) for name in dict.fromkeys(sum(labels, [])) if name not in output]
+        summed = [
+            Ax(lengths[name]) for name in dict.fromkeys(name for one in labels for name in one) if name not in output
+        ]
         self.use("ein", f"ein of {len(factors)}")
         text = f"ein[{', '.join(output)}]({' * '.join(factors)})"
         axes = tuple(Ax(lengths[name], name) for name in output)
@@ -692,7 +693,8 @@ class Reals(Writer):
             return None
         first, second = pick(self.choices, parts)
         shapes = [
-            Real(spread(without(goal.axes, place), place, Ax(length, axis.name)), goal.open) for length in (first, second)
+            Real(spread(without(goal.axes, place), place, Ax(length, axis.name)), goal.open)
+            for length in (first, second)
         ]
         x = self.exact(scope, self.real(scope, shapes[0], fuel, data), Real(_only(shapes[0].axes, place), goal.open))
         assert isinstance(x.type, Real)
@@ -742,9 +744,7 @@ class Reals(Writer):
             return None
         place = pick(self.choices, places)
         one, two = goal.axes[place : place + 2]
-        total = (
-            two.length.times(one.length.const) if one.length.is_const() else one.length.times(two.length.const)
-        )
+        total = two.length.times(one.length.const) if one.length.is_const() else one.length.times(two.length.const)
         others = [axis.name for at, axis in enumerate(goal.axes) if at not in (place, place + 1)]
         # A half may have the old name.
         name = two.name if self.chance(3) else self.fresh_axis(scope, [*others, one.name, two.name])
@@ -774,7 +774,9 @@ class Reals(Writer):
         back = Real((*front, Ax(seq.length, "seq"), Ax(model.length, "model")), goal.open)
         inner = self.real(scope, back, fuel, data)
         assert isinstance(inner.type, Real)
-        split = E(f"split_heads({inner.text})", ATOM, Real((*inner.type.axes[:-2], *there.axes[-3:]), goal.open), inner.mag)
+        split = E(
+            f"split_heads({inner.text})", ATOM, Real((*inner.type.axes[:-2], *there.axes[-3:]), goal.open), inner.mag
+        )
         if self.chance(2):
             other = self.real(scope, there, fuel, data)
             assert isinstance(other.type, Real)
@@ -917,9 +919,7 @@ def _subsequence(axes: Axes, wanted: Axes) -> list[int] | None:
     found: list[int] = []
     for axis in wanted:
         start = found[-1] + 1 if found else 0
-        place = next(
-            (at for at in range(start, len(axes)) if merge((axes[at],), (axis,)) is not None), None
-        )
+        place = next((at for at in range(start, len(axes)) if merge((axes[at],), (axis,)) is not None), None)
         if place is None:
             return None
         found.append(place)

@@ -176,7 +176,29 @@ def root(path: str) -> str:
     return path.partition(".")[0]
 
 
-LOCALS: Final = ("x", "y", "z", "u", "v", "h", "γ", "ŷ", "x̂", "σ2", "q_", "acc", "μ", "t", "p", "c", "ω", "r", "s", "a", "b")
+LOCALS: Final = (
+    "x",
+    "y",
+    "z",
+    "u",
+    "v",
+    "h",
+    "γ",
+    "ŷ",
+    "x̂",
+    "σ2",
+    "q_",
+    "acc",
+    "μ",
+    "t",
+    "p",
+    "c",
+    "ω",
+    "r",
+    "s",
+    "a",
+    "b",
+)
 WEIGHTS: Final = ("w", "b", "γ", "β", "v", "bias", "scale", "tok", "pos", "u")
 TREES: Final = ("θ", "φ", "ψ", "p1", "net_p")
 AXES: Final = ("n", "m", "k", "batch", "seq", "model", "row", "col", "feat", "τ", "ch", "hid", "pix", "emb")
@@ -475,14 +497,14 @@ def without(axes: Axes, place: int) -> Axes:
 
 def spread(axes: Axes, place: int, axis: Ax) -> Axes:
     """The axes with one more."""
-    return axes[:place] + (axis,) + axes[place:]
+    return (*axes[:place], axis, *axes[place:])
 
 
 def size(axes: Axes, values: Mapping[str, int] | None = None) -> int:
     """How many elements there are, at most."""
     total = 1
     for axis in axes:
-        total *= axis.length.at(values if values is not None else {name: MOST for name in axis.length.symbols()})
+        total *= axis.length.at(values if values is not None else dict.fromkeys(axis.length.symbols(), MOST))
     return total
 
 

@@ -215,6 +215,8 @@ def test_a_lambda_without_its_blank() -> None:
     assert lexed("λθ. e")[0] == ("bad lambda", "λθ")
     assert lexed("λθ.\ne")[0] == ("bad lambda", "λθ")
     assert lexed("λθ.e")[0] == ("name", "λθ")
+    assert lexed("λθ .  e")[0] == ("name", "λθ")
+    assert lexed("λθ. -- the field of a name\ne")[0] == ("name", "λθ")
     assert lexed("λθ")[0] == ("name", "λθ")
     assert lexed("λ λθ. e")[1] == ("name", "λθ")
     assert lexed("λ λ λθ. e")[2] == ("name", "λθ")
