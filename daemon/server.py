@@ -150,6 +150,8 @@ class Server:
             self._pool.trim()
             self._log.rotate()
             if self._leaving:
+                if not self._jobs:
+                    self._ended.set()
                 continue
             now = time.monotonic()
             if self._jobs or self._clients:

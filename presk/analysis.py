@@ -96,7 +96,7 @@ def _ordered(calls: Mapping[K, Iterable[K]]) -> list[K]:
 
 
 def _effects_of(queries: Queries, program: Program) -> tuple[Diagnostic, ...]:
-    entries = {function_ref(entry): entry for entry in program.functions}
+    entries = {function_ref(entry): entry for entry in program.functions if not entry.generic}
     calls = {
         ref: tuple(dict.fromkeys(one.function for one in entry.typed.value.calls)) for ref, entry in entries.items()
     }

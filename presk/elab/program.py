@@ -37,6 +37,9 @@ from presk.syntax import tree
 from presk.types.dim import Dim
 from presk.types.type import ModuleRef
 
+STANDS_FOR_ITSELF: Final = "axis "
+"""What stands before the name of an axis parameter in place of a name given to it."""
+
 LOOKED_AT: Final = 50_000
 """How many names are looked at for proposals in one program: about half a second's work."""
 
@@ -87,12 +90,18 @@ class FunctionKey(msgspec.Struct, frozen=True, order=True):
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function that was typed: `axes` names its axis parameters (the parameters' own names in its generic form)."""
+    """A function that was typed: `axes` are the names given to its axis parameters. In its generic form these stand for
+    themselves, which is spelled `axis a`: as names they could be given by a call as well."""
 
     key: FunctionKey
     chunk: str
     axes: tuple[str, ...]
     typed: Result[Any]
+
+    @property
+    def generic(self) -> bool:
+        """Whether this is the generic form of a function with axis parameters, which is judged and never called."""
+        return any(name.startswith(STANDS_FOR_ITSELF) for name in self.axes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +121,9 @@ class Options:
 class Program:
     """A program, elaborated and typed.
 
-    `states` are its files, imported ones first; `functions` every function, in the order of typing, with one entry for each
-    choice of axis names; `unknown_overrides` are overridden names that the main file does not declare as constants
-    (E9003). Diagnostics have files and chunks filled in; their order is that of the phases.
+    `states` are its files, imported ones first; `functions` every function, in the order of typing: one with axis parameters in
+    its generic form, and further down once for each choice of their names; `unknown_overrides` are overridden names that the
+    main file does not declare as constants (E9003). Diagnostics have files and chunks filled in; their order is that of the phases.
     """
 
     main: str
@@ -299,7 +308,9 @@ class _Elaboration:
             signature = state.signatures[key.module, key.name]
             entity = signature.value.entity
             assert isinstance(entity, Signature)
-            function = self._type(key, body, entity.axes)
+            own = self._type(key, body, entity.axes)
+            itself = tuple(f"{STANDS_FOR_ITSELF}{name}" for name in entity.axes)
+            function = Function(key, body.key, itself, own.typed)
             self._functions.append(function)
             typed: Typed = function.typed.value
             if not entity.axes:
@@ -324,37 +335,50 @@ class _Elaboration:
     def _choices(self) -> None:
         """Functions with axis parameters, once for each choice of names that they are called with (O24).
 
-        One that nothing calls is judged by its generic form, in which each parameter is the axis name itself.
+        One that nothing calls is judged with the parameters' own names, and so is what it calls.
         """
-        generic = {function.key: function for function in self._functions if function.axes}
+        generic = {function.key: function for function in self._functions if function.generic}
         if not generic:
             return
         seen: set[tuple[FunctionKey, tuple[str, ...]]] = set()
-        called: set[FunctionKey] = set()
         said: set[tuple[FunctionKey, Diagnostic]] = set()
-        waiting = [function for function in self._functions if not function.axes]
-        while waiting:
-            typed: Typed = waiting.pop().typed.value
-            for call in typed.calls:
-                callee = call.function
-                key = _key(callee)
-                if key not in generic or (key, callee.axes) in seen or len(callee.axes) != len(generic[key].axes):
-                    continue  # done already, or a call without all its axes, which typing has refused
-                seen.add((key, callee.axes))
-                called.add(key)
-                body = self._bodies[key]
-                entity = body.signature.value.entity
-                assert isinstance(entity, Signature)
-                choice = self._type(key, body, callee.axes)
-                self._functions.append(choice)
-                waiting.append(choice)
-                new = [one for one in choice.typed.value.diagnostics if (key, one) not in said]
-                said.update((key, one) for one in new)
-                self._say(body.state, body.key, (_with_choice(one, choice.axes, entity.axes) for one in new))
-        for key, function in generic.items():
-            if key not in called:
-                body = self._bodies[key]
-                self._say(body.state, body.key, function.typed.value.diagnostics)
+        waiting = [function for function in self._functions if not function.generic]
+        uncalled = iter(reversed(generic))  # functions mostly call those above them
+        while True:
+            while waiting:
+                typed: Typed = waiting.pop().typed.value
+                for call in typed.calls:
+                    callee = call.function
+                    key = _key(callee)
+                    # (A call without all its axes was refused by typing.)
+                    if key in generic and len(callee.axes) == len(generic[key].axes) and (key, callee.axes) not in seen:
+                        seen.add((key, callee.axes))
+                        waiting.append(self._choice(key, callee.axes, said, called=True))
+            called = {key for key, _ in seen}
+            left = next((key for key in uncalled if key not in called), None)
+            if left is None:
+                return
+            own = self._own_axes(left)
+            seen.add((left, own))
+            waiting.append(self._choice(left, own, said, called=False))
+
+    def _choice(
+        self, key: FunctionKey, axes: tuple[str, ...], said: set[tuple[FunctionKey, Diagnostic]], *, called: bool
+    ) -> Function:
+        """The function with its axis parameters given names. What is new is said, with the choice where a call made it."""
+        body = self._bodies[key]
+        choice = self._type(key, body, axes)
+        self._functions.append(choice)
+        new = [one for one in choice.typed.value.diagnostics if (key, one) not in said]
+        said.update((key, one) for one in new)
+        own = self._own_axes(key)
+        self._say(body.state, body.key, (_with_choice(one, axes, own) if called else one for one in new))
+        return choice
+
+    def _own_axes(self, key: FunctionKey) -> tuple[str, ...]:
+        entity = self._bodies[key].signature.value.entity
+        assert isinstance(entity, Signature)
+        return entity.axes
 
     def _recursion(self, generic: Mapping[FunctionKey, Function]) -> None:
         """E2016 for every call that closes a cycle of calls, by a depth-first walk in order of declaration."""

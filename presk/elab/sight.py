@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
+import msgspec
+
 from presk.cache.stage import Queries, Result
 from presk.elab import codecs
 from presk.elab.entities import (
@@ -118,7 +120,7 @@ class Sight:
             self._add_path(state, path, view, entries)
         if view not in (View.CONSTANT, View.BOUND):
             follow = frozenset((*mentioned.fields, *mentioned.names)) if view is View.BODY else None
-            headers = self._close(entries, follow, of_module)
+            headers = self._close(state, entries, follow, of_module)
             for header in headers:
                 for hidden_name in header.hidden:
                     name = hidden_name.removeprefix(OUTSIDE)
@@ -187,7 +189,7 @@ class Sight:
             case tree.Const():
                 found = target.entities.get(name)
             case tree.Fn():
-                found = target.signatures.get((None, name)) if view is View.BODY else None
+                found = self._bounded(state, target.signatures.get((None, name))) if view is View.BODY else None
             case tree.DimDecl():
                 found = None if view is View.CONSTANT else self._imported(state, alias, target.entities.get(name))
             case _:
@@ -217,6 +219,24 @@ class Sight:
                     return self._given(AliasEntity(name, instantiate(type_, values), renamed))
         return found
 
+    def _bounded(self, state: FileState, found: Result[Elaborated] | None) -> Result[Elaborated] | None:
+        """A function of another file as this file spells the symbols of its bounds.
+
+        It is generic in the dimensions that its types mention, but `dim T <= S` may bound one of these by one that they do not.
+        """
+        entity = None if found is None else found.value.entity
+        if not isinstance(entity, Signature) or entity.file == state.name:
+            return found
+        outside = [name for name in _in_claims(entity.facts) if name not in entity.dims]
+        if not outside:
+            return found
+        alias = next((one for one, target in state.imports.items() if target.name == entity.file), entity.file)
+        values = self._spelled(state, alias, outside)
+        if not values:
+            return found
+        renamed = tuple(rename_claim(claim, values) for claim in entity.facts)
+        return self._given(msgspec.structs.replace(entity, facts=renamed))
+
     def _spelled(self, state: FileState, alias: str, names: Iterable[str]) -> dict[str, Dim]:
         return {name: symbol(f"{alias}.{name}") for name in names if state.declares_dimension(name)}
 
@@ -232,7 +252,7 @@ class Sight:
     # --- modules and members ------------------------------------------------------------------------------------------
 
     def _close(
-        self, entries: dict[str, Entry], follow: frozenset[str] | None, of_module: ModuleRef | None
+        self, state: FileState, entries: dict[str, Entry], follow: frozenset[str] | None, of_module: ModuleRef | None
     ) -> list[ModuleHeader]:
         """Adds the headers of the modules that the entries speak of, and, with `follow`, of those behind their fields
         of these names, and the signatures of their functions of these names. Gives the headers."""
@@ -263,7 +283,7 @@ class Sight:
                 if name in follow and header.model is None:
                     signature = self.files[ref.file].signatures.get((ref.name, name))
                     if signature is not None:
-                        entries[member_entry(ref, name)] = signature
+                        entries[member_entry(ref, name)] = self._bounded(state, signature) or signature
                         pending.extend(_modules_of(signature.value.entity))
         return list(seen.values())
 

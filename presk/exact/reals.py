@@ -320,7 +320,8 @@ def _all_one(x: Objects) -> bool:
 
 
 def _broadcast(x: Objects, y: Objects) -> Objects:
-    return x if x.shape == y.shape else np.broadcast_to(x, np.broadcast_shapes(x.shape, y.shape))
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    return x if x.shape == shape else np.broadcast_to(x, shape)
 
 
 def _binary(operation: np.ufunc, x: Objects, y: Objects) -> Objects:

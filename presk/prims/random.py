@@ -7,8 +7,7 @@ from presk.types.type import Hyper, HyperKind, Key, Real, Tuple
 def dropout(bound: Bound, typer: Typer) -> Typed:
     """`dropout(rate, key, x)` keeps x's type; a literal rate outside [0, 1) is E2021."""
     rate = bound.operands["rate"]
-    whole = rate.literal is not None and isinstance(rate.type, Hyper) and rate.type.kind is not HyperKind.BOOL
-    if rate.type != Hyper(HyperKind.F64) and not whole:
+    if rate.type != Hyper(HyperKind.F64):
         raise Refused("E2001", f"the rate of `dropout` is an `f64`, not `{rate.type}`", at=rate.at)
     if rate.literal is not None and not 0 <= rate.literal < 1:
         raise Refused(

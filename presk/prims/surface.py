@@ -118,7 +118,8 @@ class Form:
 
     `axes` is how many `axis a` arguments are required, `optional_axis` that one more is allowed; `params` are the value
     parameters, positional or named; `keywords` optional ones that are given by name only; `named_axes` how many `n: L`
-    arguments are required; `constants` the constants of the file that the rule reads (`H`, `HD`).
+    arguments are required; `constants` the constants of the file that the rule reads (`H`, `HD`); `decimals` those parameters
+    that are an `f64`, for which a natural literal may stand.
     """
 
     params: tuple[str, ...] = ()
@@ -127,3 +128,4 @@ class Form:
     keywords: tuple[str, ...] = ()
     named_axes: int = 0
     constants: tuple[str, ...] = ()
+    decimals: tuple[str, ...] = ()

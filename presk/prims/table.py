@@ -57,7 +57,7 @@ BUILTINS: Final = _table(
         Primitive("merge_heads", _HEADS, movement.merge_heads),
         Primitive("concat", Form(("x", "y"), axes=1), movement.concat),
         Primitive("matmul", Form(("x", "w")), movement.dot),
-        Primitive("dropout", Form(("rate", "key", "x")), random.dropout, draws=True),
+        Primitive("dropout", Form(("rate", "key", "x"), decimals=("rate",)), random.dropout, draws=True),
         Primitive("split_key", Form(("key",)), random.split_key, draws=True),
     )
 )

@@ -14,9 +14,11 @@ from presk.typing import expressions
 from presk.typing.annotations import body_dimension
 from presk.typing.checker import Checker
 from presk.typing.finish import unknown_in
+from presk.typing.literals import fitted
 from presk.typing.modules import (
     Member,
     ModuleValue,
+    axis_names,
     declared_function,
     field_is_broken,
     fields_of,
@@ -36,7 +38,6 @@ from presk.typing.typed import (
     GradOf,
     InitCall,
     LambdaFn,
-    Literal,
     ModuleArg,
     Prim,
     Typed,
@@ -81,7 +82,7 @@ def _named_call(checker: Checker, expr: tree.Call, name: str, at: At, scope: Sco
     if checker.header is not None:
         if name in checker.header.functions and own_field(checker, name, at) is None:
             instance = checker.self_instance()
-            one = member(checker, instance, name, at, at)
+            one = member(checker, instance, name, at, at, _axes_given(expr))
             return _member_call(checker, expr, one, ModuleValue(instance, theta(checker, at)), scope)
         if own_field(checker, name, at) is not None:
             return _not_a_function(checker, expr, name, scope)
@@ -130,7 +131,8 @@ def _field_call(checker: Checker, expr: tree.Call, callee: tree.Field, scope: Sc
         return None
     if name == "init" and module.theta is None:
         return _init(checker, expr, module, scope)
-    return _member_call(checker, expr, member(checker, module.instance, name, callee.at, name_at), module, scope)
+    one = member(checker, module.instance, name, callee.at, name_at, _axes_given(expr))
+    return _member_call(checker, expr, one, module, scope)
 
 
 def _infer_arguments(checker: Checker, expr: tree.Call, scope: Scope) -> None:
@@ -149,7 +151,7 @@ def _function_call(
     if not signature.complete and signature.refused:
         _infer_arguments(checker, expr, scope)
         return Wrong(expr.at, WRONG)
-    names = _axis_arguments(expr, signature)
+    names = axis_names(signature, _axes_given(expr))
     known = _stated_dims(checker, signature, dims, expr.callee.at, scope) if dims is not None else {}
     one = declared_function(checker, signature, expr.callee.at, known, names)
     args = _bind(checker, expr, one, signature.qualified, scope)
@@ -178,25 +180,12 @@ def _stated_dims(
     return values
 
 
-def _axis_arguments(expr: tree.Call, signature: Signature) -> dict[str, str]:
-    """The names given to a function's axis parameters, in order (E2004)."""
-    given = [argument for argument in expr.arguments if isinstance(argument, tree.AxisArg)]
-    if len(given) != len(signature.axes):
-        raise Refused(
-            "E2004",
-            f"`{signature.qualified}` takes {_count(len(signature.axes), '`axis` argument')}, and {_given(len(given))}",
-            notes=(f"its axis parameters: {', '.join(f'`{name}`' for name in signature.axes) or 'none'}",),
-        )
-    return {name: argument.name for name, argument in zip(signature.axes, given, strict=True)}
+def _axes_given(expr: tree.Call) -> tuple[str, ...]:
+    return tuple(argument.name for argument in expr.arguments if isinstance(argument, tree.AxisArg))
 
 
 def _member_call(checker: Checker, expr: tree.Call, one: Member, module: ModuleValue, scope: Scope) -> Typed:
-    arguments = list(expr.arguments)
-    for argument in arguments:
-        if isinstance(argument, tree.AxisArg):
-            names = one.signatures[0].axes
-            if not names:
-                raise Refused("E2004", f"`{one.signatures[0].qualified}` takes no `axis` argument", at=argument.at)
+    arguments = [argument for argument in expr.arguments if not isinstance(argument, tree.AxisArg)]
     parameters: Typed | None = module.theta
     agrees = True
     wanted = Params(module.instance)
@@ -215,7 +204,13 @@ def _member_call(checker: Checker, expr: tree.Call, one: Member, module: ModuleV
     if args is None or not agrees:
         return Wrong(expr.at, WRONG)
     checker.distinct_type(one.result)
-    if isinstance(module.instance, Stacked) and args and args[0] is not None:
+    if isinstance(module.instance, Stacked):
+        if not args or args[0] is None:
+            raise Refused(
+                "E2019",
+                f"a call through `stack` applies `{one.signatures[0].qualified}` to its first argument, and there is none",
+                mend="call a function that takes what it gives back, and give it that argument",
+            )
         _same_through_stack(checker, one, args[0].type)
     return Call(expr.at, one.result, one.target, parameters, args)
 
@@ -390,14 +385,7 @@ def _argument(
         value = expressions.infer(checker, expr, scope)
     if wanted is None:
         return value
-    if isinstance(value, Literal) and wanted == Hyper(HyperKind.F64):
-        return Literal(value.at, wanted, value.text)
-    if (
-        isinstance(value.type, Hyper)
-        and wanted == Hyper(HyperKind.F64)
-        and checker.operand("", value).literal is not None
-    ):
-        return value
+    value = fitted(checker, value, wanted)
     signature = next((item for item in one.signatures if any(param.name == parameter for param in item.params)), None)
     label = None
     if signature is not None:
@@ -438,6 +426,9 @@ def _builtin(checker: Checker, expr: tree.Call, primitive: Primitive, scope: Sco
         _infer_arguments(checker, expr, scope)
         raise
     typed = {name: expressions.infer(checker, argument.value, scope) for name, argument in _as_written(places)}
+    for name in form.decimals:
+        if name in typed:
+            typed[name] = fitted(checker, typed[name], Hyper(HyperKind.F64))
     lengths = [
         (argument.name, body_dimension(checker, argument.length, scope, natural=True), argument.at)
         for argument in named
@@ -510,6 +501,7 @@ def _applied(checker: Checker, expr: tree.Call, function: Typed, args: tuple[Typ
         raise Refused("E2027", f"this is {describe(checker.subst.type(type_))}, not a function", at=expr.callee.at)
     if len(args) != len(type_.params):
         raise Refused("E2004", f"this function takes {_count(len(type_.params), 'argument')}, and {_given(len(args))}")
+    args = tuple(fitted(checker, value, wanted) for value, wanted in zip(args, type_.params, strict=True))
     agree = [
         checker.require(value.type, wanted, value.at, "the argument")
         for value, wanted in zip(args, type_.params, strict=True)

@@ -13,6 +13,7 @@ from presk.diagnostics.report import Reporter
 from presk.diagnostics.value import Place
 from presk.elab.entities import Env, ModuleHeader, Signature
 from presk.elab.exprs import decimal_value
+from presk.elab.scope import OUTSIDE
 from presk.prims.surface import Broadcast, Operand, Refused
 from presk.syntax.tree import At
 from presk.types.claim import Claim, Proved, Refuted
@@ -95,8 +96,16 @@ class Checker:
 
     def owe(self, signature: Signature, values: Mapping[str, Dim], at: At) -> None:
         """Records that a callee's bounds must hold at the values its dimensions get (E1024, O36)."""
+        own = self.signature.dims[: self.signature.own]
         for fact in signature.facts:
-            claim = Claim(fact.relation, fact.left.substitute(values), fact.right.substitute(values))
+            symbols = (*fact.left.symbols(), *fact.right.symbols())
+            if values.keys().isdisjoint(symbols):
+                continue  # what the file says of its other dimensions
+            # A dimension of the file that the callee is not generic in is the same for caller and callee, unless a type parameter
+            # of the caller has its name.
+            outside = {name: symbol(f"{OUTSIDE}{name}") for name in symbols if name in own}
+            put_in = {**outside, **values}
+            claim = Claim(fact.relation, fact.left.substitute(put_in), fact.right.substitute(put_in))
             self.obligations.append(Obligation(claim, at, signature.qualified))
 
     def keep_prefix_names(self, target: Target, found: Type, wanted: Type) -> None:
@@ -104,6 +113,9 @@ class Checker:
         if not isinstance(target, Direct) or target.prefix is None or target.prefix.prefix is None:
             return
         match self.subst.type(found), wanted:
+            case Tuple(items), Tuple(patterns):
+                for item, pattern_of in zip(items, patterns, strict=True):
+                    self.keep_prefix_names(target, item, pattern_of)
             case (Real(shape), Real(pattern)) | (Mask(shape), Mask(pattern)) | (Index(_, shape), Index(_, pattern)):
                 if pattern.prefix == target.prefix.prefix and len(shape.axes) >= len(pattern.axes):
                     leading = Shape(shape.axes[: len(shape.axes) - len(pattern.axes)], shape.prefix)

@@ -18,6 +18,7 @@ from presk.types.type import Axis, Function, Hyper, HyperKind, Index, Mask, Para
 from presk.typing import calls, einsum, indexing, operators
 from presk.typing.annotations import elaborate_annotation
 from presk.typing.checker import Checker
+from presk.typing.literals import fitted
 from presk.typing.modules import is_broken, member_fields, module_value, own_field
 from presk.typing.scope import ModuleParameter, Scope, Variable
 from presk.typing.typed import (
@@ -337,9 +338,11 @@ def _inject_or_retag(checker: Checker, expr: tree.Ascribe, value: Typed, stated:
 
 
 def _retag(checker: Checker, expr: tree.Ascribe, value: Typed, stated: Type) -> Typed:
-    if isinstance(value, Literal) and stated == Hyper(HyperKind.F64):
-        return Literal(expr.at, stated, value.text)
-    checker.require(value.type, stated, expr.value.at, "the ascription")
+    value = fitted(checker, value, stated)
+    if not checker.require(value.type, stated, expr.value.at, "the ascription"):
+        return Wrong(expr.at, WRONG)
+    if isinstance(value, Literal):
+        return Literal(expr.at, value.type, value.text)
     return Retag(expr.at, named_by(checker, checker.subst.type(value.type), stated), value)
 
 

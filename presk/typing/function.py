@@ -1,5 +1,6 @@
 """Typing of one function: its body against its signature, once and generically."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -7,23 +8,30 @@ from typing import Any, Final
 import msgspec
 
 from presk.diagnostics.report import Reporter
-from presk.elab.entities import AliasEntity, DimEntity, Env, ModuleHeader, Param, Signature
+from presk.diagnostics.value import Diagnostic, Label
+from presk.elab.entities import AliasEntity, DimEntity, Env, Param, Signature
+from presk.elab.scope import OUTSIDE, rename_claim
 from presk.syntax import tree
 from presk.types.claim import Claim
 from presk.types.decide import Decider
-from presk.types.type import Hyper, HyperKind, Instance, ModuleType, Params, Type, type_dims
+from presk.types.dim import symbol
+from presk.types.type import Instance, ModuleType, Params, Type, type_dims
 from presk.typing import expressions
 from presk.typing.checker import Checker, Obligation, expand, generic_instance
 from presk.typing.finish import Finishing, unknown_in
+from presk.typing.literals import fitted
 from presk.typing.modules import rename_axes
 from presk.typing.scope import EMPTY, ModuleParameter, Variable
-from presk.typing.typed import BoundName, Literal, Typed, TypedFunction
+from presk.typing.typed import BoundName, Typed, TypedFunction
 from presk.typing.unify import WRONG, Substitution
 
 _AXIS_NAMES: Final[Mapping[type, str]] = MappingProxyType(
     {tree.AxisArg: "name", tree.NamedAxis: "name", tree.AxisName: "name", tree.Selector: "axis", tree.Axis: "name"}
 )
 """The forms that name an axis, and where."""
+
+_UNKNOWN: Final = re.compile(r"\?\d+\.(\w*)")
+"""An unknown dimension as `Substitution.fresh_dim` spells it; no program has such a name."""
 
 
 def type_function(
@@ -63,13 +71,16 @@ def type_function(
         bound = BoundName(checker.new_index(), param.name, type_)
         scope = scope.bind(Variable(bound.index, bound.name, type_))
         params.append(bound)
-    defaults = _defaults(checker, signature)
     body = None
     if fn.body is not None:
         body = expressions.infer(checker, fn.body, scope)
         checker.fill_holes()
+    # A parameter without a type has what the body makes of it, or else the type of its default.
+    defaults = _defaults(checker, signature, {param.name: param.type for param in params})
+    if fn.body is not None and body is not None:
+        checker.fill_holes()
         if signature.result is not None:
-            _result(checker, fn.body, body, signature)
+            body = _result(checker, fn.body, body, signature)
             checker.fill_holes()
     _discharge(checker)
     completed = _completed(checker, signature, params, body)
@@ -86,6 +97,8 @@ def type_function(
                 f"the {what} cannot be inferred here",
                 mend="state it: an ascription `(… : T)`, or the parameter's type",
             )
+    if reporter.failed:
+        completed = msgspec.structs.replace(completed, refused=True)
     return TypedFunction(
         completed,
         tuple((axis_names or {}).get(name, name) for name in signature.axes),
@@ -96,7 +109,26 @@ def type_function(
         typed if not reporter.failed else None,
         tuple(dict.fromkeys(checker.calls)),
         tuple(dict.fromkeys(finishing.resolved(tuple(checker.inits)))),
-        reporter.diagnostics(),
+        tuple(map(readable, reporter.diagnostics())),
+    )
+
+
+def readable(diagnostic: Diagnostic) -> Diagnostic:
+    """The diagnostic with unknown dimensions shown by the callee's names for them, whatever printed them."""
+
+    def text(words: str) -> str:
+        return _UNKNOWN.sub(lambda found: found[1] or "_", words) if "?" in words else words
+
+    def label(one: Label) -> Label:
+        return Label(one.place, text(one.text))
+
+    return msgspec.structs.replace(
+        diagnostic,
+        message=text(diagnostic.message),
+        primary=label(diagnostic.primary),
+        labels=tuple(map(label, diagnostic.labels)),
+        notes=tuple(map(text, diagnostic.notes)),
+        mend=None if diagnostic.mend is None else text(diagnostic.mend),
     )
 
 
@@ -131,22 +163,19 @@ def _with_axes(signature: Signature, names: dict[str, str]) -> Signature:
 def _facts(signature: Signature, env: Env) -> tuple[Claim, ...]:
     """The bounds of the symbols in sight: the signature's, and those of the dimensions and aliases the body mentions.
 
-    A type parameter hides the file's dimension of its name, whose facts are none of its own.
+    A type parameter hides the file's dimension of its name, which is spelled as `Scope.free` does.
     """
-    own = set(signature.dims[: signature.own])
+    own = signature.dims[: signature.own]
+    hidden = {name: symbol(f"{OUTSIDE}{name}") for name in own}
     found: dict[Claim, None] = dict.fromkeys(signature.facts)
     for entity in env.names.values():
         if isinstance(entity, DimEntity | AliasEntity):
-            for claim in entity.facts:
-                if own.isdisjoint((*claim.left.symbols(), *claim.right.symbols())):
-                    found[claim] = None
-        elif isinstance(entity, ModuleHeader):
-            continue
+            found.update(dict.fromkeys(rename_claim(claim, hidden) for claim in entity.facts))
     return tuple(found)
 
 
-def _defaults(checker: Checker, signature: Signature) -> list[Typed | None]:
-    """The typed defaults, in the order of the parameters that are values."""
+def _defaults(checker: Checker, signature: Signature, types: Mapping[str, Type]) -> list[Typed | None]:
+    """The typed defaults, in the order of the parameters that are values; `types` are the parameters' types."""
     found: list[Typed | None] = []
     for param in signature.params:
         if param.axis or isinstance(param.type, ModuleType):
@@ -155,25 +184,18 @@ def _defaults(checker: Checker, signature: Signature) -> list[Typed | None]:
             found.append(None)
             continue
         value = expressions.infer(checker, param.default, EMPTY)
-        if param.type is not None:
-            whole = checker.operand("", value).literal is not None
-            if whole and param.type == Hyper(HyperKind.F64) and isinstance(value, Literal):
-                value = Literal(value.at, param.type, value.text)
-            elif not (whole and param.type == Hyper(HyperKind.F64)):
-                checker.require(value.type, param.type, value.at, f"the default of `{param.name}`")
+        value = fitted(checker, value, types[param.name])
+        checker.require(value.type, types[param.name], value.at, f"the default of `{param.name}`")
         found.append(value)
     return found
 
 
-def _result(checker: Checker, expr: tree.Expr, body: Typed, signature: Signature) -> None:
+def _result(checker: Checker, expr: tree.Expr, body: Typed, signature: Signature) -> Typed:
+    """The body, which gives what the signature says."""
     assert signature.result is not None
-    if (
-        checker.operand("", body).literal is not None
-        and signature.result == Hyper(HyperKind.F64)
-        and isinstance(checker.subst.head(body.type), Hyper)
-    ):
-        return
+    body = fitted(checker, body, signature.result)
     checker.require(body.type, signature.result, expr.at, f"the result of `{signature.qualified}`")
+    return body
 
 
 def _discharge(checker: Checker) -> None:
@@ -198,8 +220,19 @@ def _owed(checker: Checker, obligation: Obligation, claim: Claim, failure: str) 
         f"`{obligation.callee}` asks for `{claim}`, which {failure}",
         text=f"needs `{claim}`",
         notes=("a bound of a callee's dimension must hold for every value of the caller's",),
-        mend="bound the dimension where it is declared: `dim T <= N`",
+        mend=_bounding(checker, claim),
     )
+
+
+def _bounding(checker: Checker, claim: Claim) -> str | None:
+    """How to make `D <= N` hold, where D is one dimension: only one of the file can be declared with a bound."""
+    (name, *others) = claim.left.symbols() or ("",)
+    hidden = any(one.startswith(OUTSIDE) for one in (name, *claim.right.symbols()))
+    if claim.left != symbol(name) or others or hidden or name in claim.right.symbols():
+        return None
+    if name in checker.signature.dims[: checker.signature.own]:
+        return f"a type parameter has no bound: use a dimension of the file, `dim {name} <= {claim.right}`"
+    return None if "." in name else f"bound it where it is declared: `dim {name} <= {claim.right}`"
 
 
 def _completed(checker: Checker, signature: Signature, params: list[BoundName], body: Typed | None) -> Signature:

@@ -82,6 +82,8 @@ def _select(checker: Checker, selector: tree.Selector, axis: Axis, position: int
         lo, hi = body_dimension(checker, value.lo, scope), body_dimension(checker, value.hi, scope)
         if lo is None or hi is None:
             return None
+        _whole(lo, value.lo.at)
+        _whole(hi, value.hi.at)
         _in_bounds(checker, selector, lo, hi, axis)
         return Select(axis.name, position, lo, hi)
     place = body_dimension(checker, value, scope)
@@ -89,6 +91,12 @@ def _select(checker: Checker, selector: tree.Selector, axis: Axis, position: int
         return None
     _not_certainly_outside(checker, selector, place, axis)
     return Select(axis.name, position, place, None)
+
+
+def _whole(place: Dim, at: tree.At) -> None:
+    """Refuses what is a fraction at every value (E2014). (The coefficients of a dimension that was not refused give whole sums.)"""
+    if place.constant.denominator != 1 and all(factor.denominator == 1 for _, factor in place.terms):
+        raise Refused("E2014", f"`{place}` is not a whole number", at=at)
 
 
 def _in_bounds(checker: Checker, selector: tree.Selector, lo: Dim, hi: Dim, axis: Axis) -> None:
@@ -112,12 +120,12 @@ def _in_bounds(checker: Checker, selector: tree.Selector, lo: Dim, hi: Dim, axis
 def _not_certainly_outside(checker: Checker, selector: tree.Selector, place: Dim, axis: Axis) -> None:
     """A selection that is outside its axis at every value of the dimensions is refused (E2014)."""
     length = checker.subst.dim(axis.length)
-    negative = place.is_constant() and place.constant < 0
-    if place.is_constant() and place.constant.denominator != 1:
-        raise Refused("E2014", f"`{place}` is not a whole number", at=selector.value.at)
-    # Inside: place < length, or for a negative constant -k: k <= length. Certainly outside: the opposite always holds.
-    outside = Claim(Relation.LT, length, -place) if negative else Claim(Relation.GE, place, length)
-    verdict = checker.subst.prove(outside)
+    _whole(place, selector.value.at)
+    # Inside: 0 <= place < length, or for a negative constant -k: k <= length. Certainly outside: the opposite always holds.
+    if place.is_constant() and place.constant < 0:
+        verdict = checker.subst.prove(Claim(Relation.LT, length, -place))
+    else:
+        verdict = checker.subst.prove(Claim(Relation.GE, place, length), Claim(Relation.GE, place, ZERO))
     if not isinstance(verdict, Refuted):
         raise Refused(
             "E2014",

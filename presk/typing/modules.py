@@ -4,6 +4,7 @@ A module is reached by name (`MLP`, `m.MiniGPT`, `Linear{D, D}`), by a module-ty
 own module (`l1`, `blocks`), whose parameters are part of the own θ.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from presk.elab.entities import ModuleHeader, Signature
@@ -185,8 +186,11 @@ def _declared(
     return ModuleValue(expand(Named(header.ref, values, hidden), checker.env.modules), None)
 
 
-def member(checker: Checker, instance: Instance, name: str, at: At, name_at: At) -> Member:
-    """The function `name` of an instance, instantiated; E2026 if there is none, E2015 if its types are not known yet."""
+def member(
+    checker: Checker, instance: Instance, name: str, at: At, name_at: At, axes: Sequence[str] = ()
+) -> Member:
+    """The function `name` of an instance, instantiated, its axis parameters with the names `axes`; E2026 if there is none, E2015
+    if its types are not known yet, E2004 for another number of axes."""
     instance = expand(checker.subst.instance(instance), checker.env.modules)
     match instance:
         case Named(ref, arguments, hidden):
@@ -201,12 +205,26 @@ def member(checker: Checker, instance: Instance, name: str, at: At, name_at: At)
                     notes=(f"its functions: {functions or 'none'}",),
                 )
             known = dict(zip(header.dims, arguments, strict=True)) | dict(hidden)
-            return declared_function(checker, signature, at, known)
+            return declared_function(checker, signature, at, known, axis_names(signature, axes))
         case Stacked(length, inner):
-            one = member(checker, inner, name, at, name_at)
+            one = member(checker, inner, name, at, name_at, axes)
             return Member(one.names, one.params, one.optional, one.result, Repeated(length, one.target), one.signatures)
         case Composed(outer, inner):
+            if axes:
+                raise Refused("E2004", f"`apply` of `{show(instance)}` takes no `axis` argument", at=name_at)
             return _composed(checker, outer, inner, name, at, name_at)
+
+
+def axis_names(signature: Signature, given: Sequence[str]) -> dict[str, str]:
+    """The names given to a function's axis parameters, in order (E2004)."""
+    if len(given) != len(signature.axes):
+        wanted = f"{len(signature.axes) or 'no'} `axis` argument{'' if len(signature.axes) == 1 else 's'}"
+        raise Refused(
+            "E2004",
+            f"`{signature.qualified}` takes {wanted}, and {len(given) or 'none'} {'is' if len(given) <= 1 else 'are'} given",
+            notes=(f"its axis parameters: {', '.join(f'`{name}`' for name in signature.axes) or 'none'}",),
+        )
+    return dict(zip(signature.axes, given, strict=True))
 
 
 def _composed(checker: Checker, outer: Instance, inner: Instance, name: str, at: At, name_at: At) -> Member:
@@ -215,8 +233,9 @@ def _composed(checker: Checker, outer: Instance, inner: Instance, name: str, at:
         raise Refused("E2026", f"`{show(Composed(outer, inner))}` has the function `apply` only", at=name_at)
     last = member(checker, outer, "apply", at, name_at)
     first = member(checker, inner, "apply", at, name_at)
-    if not first.params or not last.params:
-        raise Refused("E2004", "a part of a composition takes no argument", at=name_at)
+    for part, one in ((inner, first), (outer, last)):
+        if not one.params:
+            raise Refused("E2004", f"`apply` of `{show(part)}`, a part of a composition, takes no argument", at=name_at)
     given = first.result
     wanted = last.params[0]
     if wanted is not None:
@@ -226,6 +245,14 @@ def _composed(checker: Checker, outer: Instance, inner: Instance, name: str, at:
     optional = list(first.optional)
     outer_extras = []
     for extra, type_, may_miss in zip(last.names[1:], last.params[1:], last.optional[1:], strict=True):
+        if extra == names[0]:
+            raise Refused(
+                "E2004",
+                f"`{extra}` is the first argument of `{show(inner)}` and a further one of `{show(outer)}`",
+                at=name_at,
+                notes=("the further arguments of a composition are told apart by their names",),
+                mend=f"take another name for `{extra}` in one of the two",
+            )
         if extra in names[1:]:
             place = names.index(extra, 1)
             other = params[place]

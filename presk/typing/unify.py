@@ -155,10 +155,14 @@ class Substitution:
 
     # --- proofs -----------------------------------------------------------------------------------------------------
 
-    def prove(self, claim: Claim) -> Verdict:
-        """The decision procedure under the facts of the function."""
-        resolved = Claim(claim.relation, self.dim(claim.left), self.dim(claim.right))
-        return self.decide(resolved, self.facts)
+    def prove(self, claim: Claim, *given: Claim) -> Verdict:
+        """The decision procedure under the facts of the function, and where `given` holds."""
+
+        def resolved(one: Claim) -> Claim:
+            return Claim(one.relation, self.dim(one.left), self.dim(one.right))
+
+        facts = (*self.facts, *map(resolved, given)) if given else self.facts
+        return self.decide(resolved(claim), facts)
 
     # --- dimensions -------------------------------------------------------------------------------------------------
 

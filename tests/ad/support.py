@@ -14,7 +14,8 @@ from presk.check import check_program
 from presk.core.ir import Function, Program
 from presk.core.lower import Mode
 from presk.core.program import CoreProgram, lower_program
-from presk.core.text import TypePrinter, print_function
+from presk.core.text import print_function
+from presk.core.typetext import TypePrinter
 from presk.core.verify import verify
 from presk.elab.files import FolderReader
 from presk.types.dim import constant

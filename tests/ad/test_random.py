@@ -10,7 +10,10 @@ from tests.ad.evaluate import Evaluator, narrow
 from tests.ad.programs import programs
 from tests.ad.support import against_differences, all_ways, arguments, dims_of, named, same_bits, sound
 
-random = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+random = settings(
+    max_examples=settings().max_examples // 2,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 
 
 @random

@@ -33,8 +33,12 @@ class Desk:
         self.program.write_bytes(PROGRAM.read_bytes())
         self.folder: Final = str(root / "home" / "run")
         passed = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH")
-        self.env: Final = {name: os.environ[name] for name in passed if name in os.environ}
-        self.env |= {"HOME": str(root), "PRESK_HOME": str(root / "home"), "PRESK_DAEMON_IDLE": "600"}
+        self.env: Final = {
+            **{name: os.environ[name] for name in passed if name in os.environ},
+            "HOME": str(root),
+            "PRESK_HOME": str(root / "home"),
+            "PRESK_DAEMON_IDLE": "600",
+        }
 
     def check(self) -> None:
         """One `presk check` by the installed script."""
@@ -156,8 +160,13 @@ def many_clients(at: Desk) -> None:
 def rate(at: Desk) -> None:
     """Requests of one client after the other, and of four at once, from running processes."""
     number = 300
-    one = seconds(lambda: [at.ask() for _ in range(number)])
-    threads = [threading.Thread(target=lambda: [at.ask() for _ in range(number // 4)]) for _ in range(4)]
+
+    def some(count: int) -> None:
+        for _ in range(count):
+            at.ask()
+
+    one = seconds(lambda: some(number))
+    threads = [threading.Thread(target=some, args=(number // 4,)) for _ in range(4)]
 
     def together() -> None:
         for thread in threads:

@@ -92,7 +92,7 @@ class Console:
 
     def presk(
         self,
-        *arguments: str | bytes,
+        *arguments: str,
         cwd: str = "",
         env: Mapping[str, str] | None = None,
         terminal: Terminal | None = None,
@@ -141,7 +141,7 @@ def make_engine(request: Request) -> Engine:
 
 
 def process(
-    console: Console, *arguments: str | bytes | bytes, **settings: object
+    console: Console, *arguments: str, **settings: object
 ) -> subprocess.CompletedProcess[bytes]:
     """The same in a process of its own."""
     given: dict[str, object] = {"cwd": console.folder, "capture_output": True, "check": False, **settings}

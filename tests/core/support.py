@@ -43,11 +43,15 @@ class Lowered:
         return self.core.functions()
 
 
-def from_source(folder: Path, files: Mapping[str, str], mode: Mode = Mode.INFERENCE) -> Lowered:
-    """The core of a program of files that are written here; the first is the main one."""
+def from_source(
+    folder: Path, files: Mapping[str, str], mode: Mode = Mode.INFERENCE, *, errors: bool = False
+) -> Lowered:
+    """The core of a program of files that are written here; the first is the main one. With `errors`, one that is well typed
+    and has errors all the same: of effects, of gradients."""
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return from_file(folder / next(iter(files)), mode)
+    engine = Engine(None)
+    return _lowered(engine, *_checked(engine, folder / next(iter(files)), errors=errors), mode)
 
 
 def from_file(path: Path, mode: Mode = Mode.INFERENCE) -> Lowered:
@@ -56,11 +60,12 @@ def from_file(path: Path, mode: Mode = Mode.INFERENCE) -> Lowered:
     return _lowered(engine, *_checked(engine, path), mode)
 
 
-def _checked(engine: Engine, path: Path) -> tuple[Checked, TypedProgram]:
+def _checked(engine: Engine, path: Path, *, errors: bool = False) -> tuple[Checked, TypedProgram]:
     reader = FolderReader(path)
     found = check_program(engine, reader, reader.main, path.name)
     assert not isinstance(found, str), found
-    assert not found[0].failed, found[0].diagnostics
+    assert errors or not found[0].failed, found[0].diagnostics
+    assert not found[1].failed
     return found
 
 

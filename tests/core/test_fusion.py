@@ -7,7 +7,8 @@ from presk.core.ir import Function, Prim, operands
 from presk.core.lower import Mode
 from presk.core.parse import parse
 from presk.prims.core_rows import CORE
-from tests.core.support import FILES, corpus
+from tests.ad.support import corpus, named
+from tests.core.support import FILES
 
 
 def one(text: str) -> Function:
@@ -55,8 +56,8 @@ fn f{N}(x : ℝ[n: N]) -> ℝ[] {
 
 
 def test_a_layer_normalization_is_cut_at_each_mean():
-    parts = partition(corpus("nlp/05_gpt.psk").functions["LayerNorm.apply"])
-    function = corpus("nlp/05_gpt.psk").functions["LayerNorm.apply"]
+    function = named(corpus("nlp/05_gpt.psk").program, "LayerNorm.apply")
+    parts = partition(function)
     centred = next(binding.var for binding in function.bindings if binding.name == "c")
     # x − μ is read by the variance and by the division: a root, in a group of its own.
     assert Group(centred, (centred,), 1) in parts.groups

@@ -8,7 +8,8 @@ import pytest
 from presk.ad.vjp import differentiate
 from presk.core.ir import Binding, Function, Param, Prim, Program
 from presk.core.lower import Mode
-from presk.core.parse import TextError, parse
+from presk.core.parse import parse
+from presk.core.scan import TextError
 from presk.core.text import commented, print_program
 from presk.prims.attrs import Align, AxisName, Select
 from presk.types.dim import ONE, ZERO, symbol

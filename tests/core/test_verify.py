@@ -38,7 +38,7 @@ module Linear{In Out : dim} {
 
 module Block {
   use l : Linear{4, 4}
-  fn apply(x : ℝ[batch: B, f: 4], m : bool[f: 4]) -> ℝ[batch: B, f: 4] = 
+  fn apply(x : ℝ[batch: B, f: 4], m : bool[f: 4]) -> ℝ[batch: B, f: 4] =
     x + softmax(axis f, (l.apply(x) : ℝ[batch: B, f: 4]), where = m)
 }
 
@@ -105,7 +105,8 @@ def function(**changes: Any) -> Damage:
 
 def retyped(var: int, text: str) -> Damage:
     """Another type for a binding, as the text form writes it."""
-    source = f'module Tower in "main.psk"\nmodule Block in "main.psk"\nmodule Linear in "main.psk"\nfn f(x : {text}) -> nat {{\n  return x\n}}'
+    table = "".join(f'module {name} in "main.psk"\n' for name in ("Tower", "Block", "Linear"))
+    source = f"{table}fn f(x : {text}) -> nat {{\n  return x\n}}"
     return at(var, type=parse(source).functions[0].params[0].type)
 
 
@@ -194,7 +195,8 @@ def test_each_kind_of_damage_is_found(program: Any, name: str, damage: Damage, t
 
 
 def test_the_sound_program_passes(program: Any) -> None:
-    assert verified(program.program, program.core.headers, after="lowering") is program.program
+    sound = program.program
+    assert verified(sound, program.core.headers, after="lowering") is sound
 
 
 def test_every_form_of_operation_is_damaged(program: Any) -> None:

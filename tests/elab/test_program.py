@@ -263,11 +263,11 @@ fn unused(axis c, x : ℝ[c: 3]) -> ℝ = missing(x)
     choices = [(str(one.key), one.axes) for one in found.functions if one.axes]
     assert sorted(choices) == sorted(
         [
-            ("f", ("a",)), ("g", ("b",)), ("unused", ("c",)),
-            ("f", ("seq",)), ("f", ("model",)), ("g", ("head",)), ("f", ("b",)),
+            ("f", ("axis a",)), ("g", ("axis b",)), ("unused", ("axis c",)),
+            ("f", ("seq",)), ("f", ("model",)), ("g", ("head",)), ("f", ("b",)), ("unused", ("c",)),
         ]
     )  # fmt: skip
-    # What is wrong is said once, for the first choice; of one that nothing calls, of its generic form.
+    # What is wrong is said once, for the first choice; one that nothing calls is judged with its parameters' own names.
     assert reported(found) == [("E2002", MAIN, 2), ("E2002", MAIN, 6)]
     (first,) = (one for one in found.diagnostics if one.primary.place.chunk == "fn f")
     assert "with axis a = " in words(first)

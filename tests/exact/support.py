@@ -98,6 +98,7 @@ def primitive(
     name: str,
     result: Type,
     operands: Sequence[tuple[Type, Value]],
+    /,
     *,
     bits: int = 128,
     m: Any = None,
@@ -111,9 +112,14 @@ def primitive(
 
 
 def tensor(values: Any, bits: int = 64) -> Real:
-    """A real tensor from nested lists of numbers (exact fractions are rounded at `bits`)."""
+    """A real tensor from nested lists of numbers, or an array (exact fractions are rounded at `bits`)."""
     array = np.array(values, dtype=object)
     return Real(gathered([number(value, bits) for value in array.ravel().tolist()], array.shape))
+
+
+def grid(*lengths: int) -> Real:
+    """Different small integers."""
+    return tensor(np.arange(1, 1 + int(np.prod(lengths))).reshape(lengths))
 
 
 def number(value: Any, bits: int = 64) -> Any:
@@ -126,8 +132,7 @@ def number(value: Any, bits: int = 64) -> Any:
 def fractions(value: Value) -> Any:
     """A tensor's elements as nested lists of fractions."""
     assert isinstance(value, Real), value
-    flat = [fraction(one) for one in value.data.ravel().tolist()]
-    return np.array(flat, dtype=object).reshape(value.data.shape).tolist() if flat else []
+    return np.array([fraction(one) for one in value.data.ravel()], dtype=object).reshape(value.data.shape).tolist()
 
 
 def fraction(one: Any) -> Fraction:

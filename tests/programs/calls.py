@@ -30,7 +30,6 @@ from tests.programs.state import (
     Scope,
     Var,
     tight,
-    without,
 )
 from tests.programs.types import (
     Ax,
@@ -984,6 +983,7 @@ class Calls(Others):
             return None
         file = scope.file
         model = Module(self.fresh(file.names, ("Model", "Whole", "Chain")), model=inst)
+        file.models.append(model)
         file.body.append(Body(f"model {model.name} = {self.inst(file, inst)}"))
         self.use("model")
         tree = self.parameter(scope, Tree(Named(model)), False)
@@ -1109,5 +1109,3 @@ def held_lengths(held: Real | Inst) -> list[Len]:
     """The lengths of a module's field."""
     return list(lengths_of(held)) if isinstance(held, Real) else list(inst_lengths(held))
 
-
-__all__ = ["Calls", "without"]

@@ -6,10 +6,10 @@ from itertools import product
 from typing import Final
 
 from tests.programs.calls import Calls, bare_symbols
-from tests.programs.choices import Choices, pick
-from tests.programs.lengths import Len, symbol
-from tests.programs.state import ARGUMENT, ATOM, INPUT, MOST, SUM, SYMBOLS, Body, E, File, Fn, Param, Scope
-from tests.programs.types import Ax, Idx, Mask, Named, Real, T, Tree, Tup, lengths_of
+from tests.programs.choices import pick
+from tests.programs.lengths import Len
+from tests.programs.state import ATOM, MOST, SUM, SYMBOLS, Body, E, File, Fn, Param, Scope
+from tests.programs.types import Ax, Idx, Real, T, Tree, Tup
 
 VALUE: Final = "objective"
 GRADIENT: Final = "slope"
@@ -252,6 +252,3 @@ def _bounds(type_: T) -> list[Len]:
         case _:
             return []
 
-
-__all__ = ["ARGUMENT", "INPUT", "Entry", "Generated", "Mask", "Named", "Programs", "lengths_of", "symbol"]
-assert Choices is not None

@@ -1,7 +1,6 @@
 """Everything that is no real tensor: indices, masks, numbers, keys, tuples, trees; and parameters made when they are wanted."""
 
 from tests.programs.choices import pick, weighted
-from tests.programs.lengths import Len
 from tests.programs.reals import Reals
 from tests.programs.state import (
     ARGUMENT,
@@ -103,15 +102,11 @@ class Others(Reals):
         fn.params.append(Param(name, goal, data))
         if is_open(goal):
             self.use("open parameter")
-        mag = self.incoming(fn, goal)
+        mag = 3.0 if isinstance(goal, Hyper) else ARGUMENT
         var = Var(name, goal, mag, data)
         # It is known in all blocks of the function, but what is nearer is found first.
         scope.vars.insert(0, var)
         return E(name, ATOM, goal, mag, data)
-
-    def incoming(self, fn: object, goal: T) -> float:
-        """A bound of a parameter's elements."""
-        return 3.0 if isinstance(goal, Hyper) else ARGUMENT
 
     def local(self, scope: Scope) -> str:
         """See `Reals`."""
@@ -264,5 +259,3 @@ class Others(Reals):
         front = left.text if left.prec >= prec else f"({left.text})"
         return E(f"{front} {op} {back}", prec, type_, mag, True)
 
-
-__all__ = ["Len", "Others"]

@@ -4,7 +4,7 @@ Each production gives an expression whose type unifies with the goal, or None wh
 stands in its place. The exact type is carried along, since names and unnamed axes decide what may be done with a value.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import exp, log, sqrt
 from typing import Final
 
@@ -28,7 +28,7 @@ from tests.programs.state import (
     tight,
     without,
 )
-from tests.programs.types import Ax, Axes, Hyper, Idx, Key, Mask, Real, Tree, Tup, distinct, fits, merge, tree_fields
+from tests.programs.types import Ax, Axes, Hyper, Idx, Key, Mask, Real, distinct, fits, merge
 
 _BOUNDED: Final = ("tanh", "sin", "cos", "sigmoid")
 _KEEPING: Final = ("relu", "gelu", "abs")
@@ -143,10 +143,6 @@ class Reals(Writer):
             var = known[-1 - self.choices.below(len(known))]
             return E(var.text, ATOM, var.type, var.mag, var.data)
         return self.new(scope, goal, data)
-
-    def new(self, scope: Scope, goal: Real, data: bool) -> E:
-        """A parameter of the goal's type, of the function or of its module."""
-        raise NotImplementedError
 
     def literal(self, scope: Scope, goal: Real, fuel: int, data: bool) -> E:
         """A number as a real."""
@@ -468,10 +464,6 @@ class Reals(Writer):
         scope.fn.require(goal.axes[place].length, 1)
         self.use("centered")
         return E(f"{e.text} - mean(axis {name}, {e.text})", SUM, e.type, 2 * e.mag, e.data)
-
-    def local(self, scope: Scope) -> str:
-        """A new name for a value."""
-        raise NotImplementedError
 
     # --- contractions -------------------------------------------------------------------------------------------------
 
@@ -926,6 +918,3 @@ def _subsequence(axes: Axes, wanted: Axes) -> list[int] | None:
     chosen = tuple(axes[at] for at in found)
     return found if merge(chosen, wanted) is not None else None
 
-
-Production = Callable[[Scope, Real, int, bool], E | None]
-__all__ = ["AXES", "INPUT", "LIMIT", "Reals", "Tree", "Tup", "relabel", "tree_fields"]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.programs.choices import Choices, chance, pick
+from tests.programs.choices import Choices, chance, pick, weighted
 from tests.programs.lengths import Len, symbol
 from tests.programs.types import (
     Ax,
@@ -28,7 +28,6 @@ from tests.programs.types import (
     T,
     Tree,
     Tup,
-    distinct,
     merge,
 )
 
@@ -142,6 +141,7 @@ class File:
     members: dict[Module, list[Fn]] = field(default_factory=dict)
     texts: dict[Module, list[str]] = field(default_factory=dict)
     modules: list[tuple[Module, Fn]] = field(default_factory=list)
+    models: list[Module] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
 
 
@@ -231,7 +231,15 @@ class Writer(ABC):
         """A value of any type."""
 
     @abstractmethod
-    def calls(self, scope: Scope, goal: Real, data: bool) -> "list[tuple[int, str]]":
+    def new(self, scope: Scope, goal: Real, data: bool) -> E:
+        """A parameter of the goal's type, of the function or of its module."""
+
+    @abstractmethod
+    def local(self, scope: Scope) -> str:
+        """A new name for a value."""
+
+    @abstractmethod
+    def calls(self, scope: Scope, goal: Real, data: bool) -> list[tuple[int, str]]:
         """Productions that call something, with weights."""
 
     # --- decisions ----------------------------------------------------------------------------------------------------
@@ -325,7 +333,7 @@ class Writer(ABC):
 
     def module_path(self, file: File, module: Module) -> str:
         """A module's name as a file reaches it."""
-        own = module.model is not None or module in file.members
+        own = module in file.members or module in file.models
         return self.path(file, module.name, own)
 
     def path(self, file: File, name: str, own: bool) -> str:
@@ -380,8 +388,6 @@ class Writer(ABC):
         """A length for an axis of its own; `least` for every value of its symbols."""
         names = self.symbols(scope)
         kinds = [(4, "const"), *([(6, "symbol"), (1, "plus"), (1, "twice")] if names else [])]
-        from tests.programs.choices import weighted
-
         kind = weighted(self.choices, kinds)
         if kind == "const":
             return Len(max(least, pick(self.choices, (2, 1, 3) if not self.chance(30) else (0,))))
@@ -507,6 +513,3 @@ def size(axes: Axes, values: Mapping[str, int] | None = None) -> int:
         total *= axis.length.at(values if values is not None else dict.fromkeys(axis.length.symbols(), MOST))
     return total
 
-
-__all__ = [name for name in dir() if not name.startswith("_")]
-assert distinct(())

@@ -5,6 +5,7 @@ tuple, a tree a dictionary. Every real is an odd multiple of 2⁻¹⁶ below 2 i
 none is a number that a program writes down. A mask is true wherever some index is 0: along no axis is a row of it empty.
 """
 
+import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
@@ -89,8 +90,6 @@ def floats(value: Value) -> Value:
 
 def given(inputs: Mapping[str, Value]) -> dict[str, Given]:
     """The inputs as files of JSON, exactly."""
-    import json
-
     return {name: Given(f"{name}.json", json.dumps(_plain(value)).encode()) for name, value in inputs.items()}
 
 

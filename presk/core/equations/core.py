@@ -35,7 +35,9 @@ from presk.core.ir import (
 from presk.core.ir import (
     Operation as CoreOperation,
 )
-from presk.core.text import Notes, OperationPrinter, TypePrinter, function_text, pieces_text
+from presk.core.spelling import function_text, pieces_text
+from presk.core.text import Notes, OperationPrinter
+from presk.core.typetext import TypePrinter
 from presk.prims.attrs import AxisNames
 from presk.prims.core_rows import CORE
 from presk.prims.spelling import NamesPiece

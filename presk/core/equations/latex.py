@@ -35,7 +35,7 @@ from presk.core.equations.forms import (
     Word,
 )
 from presk.core.equations.unicode import ATOM, LISTED, LOOSE, OPEN, RAISED, SIGNED, level
-from presk.core.text import NUMBER
+from presk.core.spelling import NUMBER
 
 PREAMBLE: Final = r"""\documentclass{article}
 \usepackage[T1]{fontenc}

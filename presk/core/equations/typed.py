@@ -35,7 +35,7 @@ from presk.core.equations.forms import (
     Where,
     Word,
 )
-from presk.core.text import dim_text, pieces_text
+from presk.core.spelling import dim_text, pieces_text
 from presk.core.walk import expressions
 from presk.elab.program import Program
 from presk.prims.attrs import Align, Select
