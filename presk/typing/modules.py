@@ -186,9 +186,7 @@ def _declared(
     return ModuleValue(expand(Named(header.ref, values, hidden), checker.env.modules), None)
 
 
-def member(
-    checker: Checker, instance: Instance, name: str, at: At, name_at: At, axes: Sequence[str] = ()
-) -> Member:
+def member(checker: Checker, instance: Instance, name: str, at: At, name_at: At, axes: Sequence[str] = ()) -> Member:
     """The function `name` of an instance, instantiated, its axis parameters with the names `axes`; E2026 if there is none, E2015
     if its types are not known yet, E2004 for another number of axes."""
     instance = expand(checker.subst.instance(instance), checker.env.modules)

@@ -140,9 +140,7 @@ def make_engine(request: Request) -> Engine:
     )
 
 
-def process(
-    console: Console, *arguments: str, **settings: object
-) -> subprocess.CompletedProcess[bytes]:
+def process(console: Console, *arguments: str | bytes, **settings: object) -> subprocess.CompletedProcess[bytes]:
     """The same in a process of its own."""
     given: dict[str, object] = {"cwd": console.folder, "capture_output": True, "check": False, **settings}
     env = console.env | {"PATH": os.environ.get("PATH", "")}

@@ -257,7 +257,12 @@ def test_a_fold_is_as_bad_as_its_unrolled_form(body: Function, count: int) -> No
             Binding(2, None, REAL, Project(0, 0)),
             Binding(3, None, REAL, Project(0, 1)),
             *(
-                Binding(one.var + 2, None, REAL, Prim(one.op.name, tuple((2, 3, 1)[arg] if arg < 3 else arg + 2 for arg in one.op.args)))
+                Binding(
+                    one.var + 2,
+                    None,
+                    REAL,
+                    Prim(one.op.name, tuple((2, 3, 1)[arg] if arg < 3 else arg + 2 for arg in one.op.args)),
+                )
                 for one in body.bindings
                 if isinstance(one.op, Prim)
             ),

@@ -7,6 +7,7 @@ another part's table (derivatives) that this table has not.
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
 import pytest
 
 from presk.ad.rules.table import DERIVATIVES
@@ -147,8 +148,7 @@ def changed(program: Program, **changes: object) -> Program:
     (function,) = program.functions
     (binding,) = function.bindings
     assert isinstance(binding.op, Prim)
-    fields = {"name": binding.op.name, "args": binding.op.args, "attrs": binding.op.attrs, **changes}
-    op = Prim(**fields)
+    op = msgspec.structs.replace(binding.op, **changes)
     other = Binding(binding.var, binding.name, binding.type, op)
     return Program(
         (type(function)(function.name, function.dims, function.params, function.result, (other,), function.returns),)

@@ -99,7 +99,9 @@ def test_the_excerpts_of_derivatives_are_read_and_printed_again() -> None:
     vjp = program.functions[1]
     assert [binding.var for binding in vjp.bindings] == [3, 5, 8, 9, 10, 11, 12, 13, 14, 15, 16]
     assert [binding.name for binding in vjp.bindings[:3]] == ["w", "b", None]
-    assert vjp.bindings[4].op == Prim("set_field", (9, 8), vjp.bindings[4].op.attrs)
+    field = vjp.bindings[4].op
+    assert isinstance(field, Prim)
+    assert field == Prim("set_field", (9, 8), field.attrs)
     assert print_program(program, {("Linear.apply.vjp", 8): "adjoint of %5 (add)"}) == FORWARD
 
 

@@ -1,1 +1,0 @@
-"""Random well-typed programs, and the properties that every program has."""
