@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LOCAL = ("daemon", "watch")
 """The commands that run in this process: they are about the daemon. `presk.cli.tool` holds them."""
 NEEDS_THE_SHELL = ("--install-completion", "--show-completion")
-"""Options that ask which shell started this process."""
+"""Options that ask which shell started this process, unless a shell is named after them."""
 
 DONE, USAGE, INTERNAL, CANCELLED = 0, 2, 70, 130
 COLUMNS = 120
@@ -65,7 +65,12 @@ def _run(arguments: "list[str]") -> int:
     if first == "--no-daemon":
         os.environ["PRESK_NO_DAEMON"] = "1"
         return _locally(arguments[1:], directory)
-    if os.environ.get("PRESK_NO_DAEMON") or any(one in NEEDS_THE_SHELL for one in arguments):
+    if first in NEEDS_THE_SHELL:
+        if arguments[1:]:
+            # Typer then takes the shell's name as the option's value. (Where it looks itself it knows few shells: not `sh`.)
+            os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
+        return _locally(arguments, directory)
+    if os.environ.get("PRESK_NO_DAEMON"):
         return _locally(arguments, directory)
     try:
         code = _ask(arguments, directory)

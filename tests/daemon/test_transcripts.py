@@ -117,8 +117,10 @@ def test_completion_is_answered_by_the_daemon(shared: Home) -> None:
     there = shared.presk(env=asked)
     assert there.text.split() == ["daemon"]
     same(there, shared.presk(env={**asked, "PRESK_NO_DAEMON": "1"}))
-    script = shared.presk("--show-completion", "bash")
-    assert "_PRESK_COMPLETE" in script.text
+    for shell, has in ("bash", "complete -o default"), ("zsh", "#compdef presk"), ("fish", "complete --command presk"):
+        script = shared.presk("--show-completion", shell)
+        assert script.code == 0 and has in script.text and "_PRESK_COMPLETE" in script.text, script
+    assert shared.presk("--show-completion", "tcsh").code == 2
 
 
 def test_a_directory_that_is_gone_is_an_error_in_both(shared: Home, tmp_path: Path) -> None:
