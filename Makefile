@@ -7,6 +7,8 @@ PYTHON ?=
 # More arguments for pytest (`make test ARGS='-k fmt'`), and the benchmarks to run (`make bench BENCH=check`).
 ARGS ?=
 BENCH ?=
+# What `make peers` installs; wherever a build without CUDA is at hand, name it: it is a tenth of the size.
+TORCH ?= torch>=2.4
 export PYTHON BENCH
 
 BIN := .venv/bin
@@ -59,6 +61,21 @@ golden-update: environment ## rewrite the golden files from what the compiler sa
 .PHONY: fuzz
 fuzz: environment ## the property tests with new and many more examples
 	@$(PYTEST) tests --quiet -m hypothesis --hypothesis-profile=fuzz $(ARGS)
+
+.PHONY: math-check
+math-check: environment ## compile the equations of the corpus with LaTeX, which has to be there (a minute)
+	@$(BIN)/python tests/tools/math_check.py
+
+.PHONY: peers
+peers: environment ## make PyTorch's results again, in build/peers (ARGS=--write: store them), and compare
+	@[ -x build/peers/bin/python ] || $(BIN)/python -m venv build/peers
+	@build/peers/bin/python -c 'import torch' 2>/dev/null || build/peers/bin/python -m pip install --quiet '$(TORCH)' numpy
+	@build/peers/bin/python -m tests.peers.recompute $(ARGS)
+	@$(BIN)/pytest --quiet tests/peers
+
+.PHONY: exhaustive
+exhaustive: environment ## run the elementary functions of f32 over all 2^32 arguments against MPFR (five minutes; ARGS=exp: one)
+	@$(BIN)/python -m tests.tools.exhaustive $(ARGS)
 
 .PHONY: lock
 lock: ## rewrite requirements/*.lock from pyproject.toml (UPGRADE=1: take the newest versions)

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, overload
 import msgspec
 from msgspec.msgpack import Decoder, Encoder
 
-from presk.cache.canonical import decode_number, encode_number
+from presk.cache.canonical import decode_number, known_number
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class StructCodec(Generic[T]):
     def __init__(self, decoder: Decoder[T], name: str) -> None:
         self.name = name
         self.weight = STRUCT_WEIGHT
-        self._encoder = Encoder(enc_hook=encode_number, order="deterministic")
+        self._encoder = Encoder(enc_hook=known_number, order="deterministic")
         self._decoder = decoder
 
     def encode(self, value: T, /) -> bytes:

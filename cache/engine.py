@@ -77,6 +77,7 @@ class Engine:
         on_compute: Callable[[str, str], None] | None = None,
     ) -> None:
         self.store: Final = store
+        self.subject: Final = ""
         self.fingerprints: Final = Fingerprints(project, packages) if fingerprints is None else fingerprints
         self._roundtrip: Final = roundtrip
         self._on_compute: Final = on_compute
@@ -288,7 +289,7 @@ class Engine:
     def _compute(self, call: Call[T], path: tuple[Digest, ...], log: RequestLog | None, began: float) -> Landed:
         prepared, stage, key = call.prepared, call.prepared.stage, call.key
         earlier = self._history.earlier(stage.name, call.subject)
-        scope = Scope(self, self._get, prepared, (*path, key), log) if stage.composite else None
+        scope = Scope(self, self._get, prepared, (*path, key), log, call.subject) if stage.composite else None
         keyed = time.perf_counter()
         arguments = call.arguments(scope)
         if self._on_compute is not None:

@@ -47,9 +47,11 @@ class Scope:
         prepared: Prepared[Any],
         path: tuple[Digest, ...],
         log: RequestLog | None,
+        subject: str,
     ) -> None:
         self.path: Final = path
         self.log: Final = log
+        self.subject: Final = subject
         self.transient = False
         self.seconds = 0.0
         self._engine: Final = engine

@@ -133,6 +133,10 @@ def signature(stage: Stage[Any]) -> Signature:
 class Queries(Protocol):
     """What a composite stage may ask: the engine, seen from inside one of its stages."""
 
+    @property
+    def subject(self) -> str:
+        """What the stage's answer is about, for the subjects of what it asks. It is in no key: no value may depend on it."""
+
     def get(self, stage: Stage[T], /, *inputs: Result[Any], subject: str = "", **options: object) -> Result[T]:
         """The answer of ``stage``; see ``Engine.get``."""
 

@@ -175,6 +175,8 @@ def _faults(environment: Mapping[str, str]) -> Faults:
 def main(arguments: list[str]) -> int:
     """Runs the daemon of a runtime folder; 1 where it cannot."""
     os.umask(0o077)
+    # Ignored, as whoever started this may have had it, it would hide from this process how its workers end.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     (folder,) = arguments
     try:
         places.make_folder(folder)

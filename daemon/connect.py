@@ -42,6 +42,17 @@ class Connection:
         """Sends bytes, all of them."""
         self.channel.sendall(data)
 
+    def deliver(self, data: bytes) -> bool:
+        """Sends bytes; false where the other side has gone. `NoDaemon` where it takes none for long."""
+        try:
+            self.channel.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        except TimeoutError as error:
+            self.close()
+            raise NoDaemon("it does not answer") from error
+        return True
+
     def receive(self) -> tuple[int, bytes] | None:
         """The next frame; None where the other side has gone."""
         try:
@@ -66,9 +77,18 @@ def connect(folder: str) -> Connection | None:
     except (FileNotFoundError, places.OpenFolder):
         return None
     channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    deadline = time.monotonic() + ANSWER_SECONDS
     try:
         channel.settimeout(ANSWER_SECONDS)
-        channel.connect(address.path)
+        while True:
+            try:
+                channel.connect(address.path)
+                break
+            except BlockingIOError:
+                # More clients came at once than the system lets wait: a socket of this kind then says so instead of waiting.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
     except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError):
         channel.close()
         return None
@@ -111,9 +131,7 @@ def attempt(folder: str, intent: int) -> Connection | None:
     connection = connect(folder)
     if connection is None:
         return None
-    try:
-        connection.send(protocol.hello(intent, places.identity()))
-    except (BrokenPipeError, ConnectionResetError):
+    if not connection.deliver(protocol.hello(intent, places.identity())):
         connection.close()
         return None
     return connection if welcomed(connection) else None

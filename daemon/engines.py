@@ -95,6 +95,16 @@ class Engines:
                 oldest.store.close()
         return reports
 
+    def stores(self) -> list[Store]:
+        """The stores that are open between requests."""
+        return [engine.store for engine in self._kept.values() if engine.store is not None]
+
+    def close(self) -> None:
+        """Lets go of everything."""
+        for store in self.stores():
+            store.close()
+        self._kept.clear()
+
     def _warn(self, text: str) -> None:
         if self._request is not None:
             self._request.complain(f"presk: warning: {text}")

@@ -39,8 +39,14 @@ CLASSES: Final = MappingProxyType(
 )
 """The class of each command that is not `compile`."""
 
-SHARED: Final = frozenset(("check", "dump", "explain", "why"))
+SHARED: Final = frozenset(("check", "dump", "explain", "run", "why"))
 """The commands that change nothing and depend on nothing but their request and files: two of them are one."""
+
+ALONE: Final = ("--help", "--input", "--out")
+"""Options with which a command writes a file, or reads one that no reader of programs has seen (see `presk.daemon.tracking`)."""
+
+SHARED_CODES: Final = frozenset((0, 1, 3, 4))
+"""The exit codes of answers that would be given again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -223,7 +229,11 @@ def command_of(arguments: Sequence[str]) -> str:
 
 def may_share(arguments: Sequence[str], environment: dict[str, str]) -> bool:
     """Whether two requests of this command line are one. With faults on demand each is its own."""
-    return command_of(arguments) in SHARED and not environment.get("PRESK_FAULT") and "--help" not in arguments
+    return (
+        command_of(arguments) in SHARED
+        and not environment.get("PRESK_FAULT")
+        and not any(word.startswith(ALONE) for word in arguments)
+    )
 
 
 def out(kind: int, text: str) -> bytes:

@@ -27,7 +27,9 @@ class Phase:
         self.say(f"{stage} of {subject}" if subject else stage)
 
     def read(self) -> str:
-        """The text; empty where nothing is done."""
+        """The text; empty where nothing is done, and after `close`."""
+        if self._memory.closed:
+            return ""
         length = int.from_bytes(self._memory[0:2], "little")
         return self._memory[2 : 2 + length].decode("utf-8", "replace")
 

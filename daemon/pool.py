@@ -52,6 +52,7 @@ class Worker:
         self.affinity: object = None
         self.ready = False
         self.ending = False
+        self._hung_up = False
         self._channel: Final = channel
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -121,6 +122,16 @@ class Worker:
             "ending" if self.ending else "starting" if not self.ready else "works" if self.job is not None else "idle"
         )
         return WorkerState(self.pid, what, self.job, self.done, self.memory, time.monotonic() - self.started)
+
+    def hang_up(self) -> None:
+        """Ends the socket of a process that has ended, behind what it has said.
+
+        A process that it left, which is none of ours any more, may hold the other end open: who waits would wait for that one.
+        """
+        if not self._hung_up:
+            self._hung_up = True
+            with suppress(OSError):
+                self._channel.shutdown(socket.SHUT_RD)
 
     def is_alive(self) -> bool:
         """Whether the process runs. One that has ended is looked at and left, so that its number stays its own."""
@@ -198,8 +209,11 @@ class Pool:
         task.add_done_callback(self._ending.discard)
 
     def trim(self) -> None:
-        """Ends workers that rest for long, all but one, and those that ended by themselves."""
+        """Ends workers that rest for long, all but one, and those that ended by themselves. To be called now and then."""
         now = time.monotonic()
+        for worker in self.workers:
+            if not worker.is_alive():
+                worker.hang_up()
         for worker in list(self._idle):
             if not worker.is_alive() or (len(self._idle) > 1 and now - worker.rested > SPARE_SECONDS):
                 self.retire(worker)

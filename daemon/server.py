@@ -23,7 +23,7 @@ from presk.cli.faults import Faults
 from presk.daemon import protocol
 from presk.daemon.build import Build
 from presk.daemon.connect import peer
-from presk.daemon.jobs import Client, Flight, Job, Scheduler, Shared, class_of, may_share, out
+from presk.daemon.jobs import SHARED_CODES, Client, Flight, Job, Scheduler, Shared, class_of, may_share, out
 from presk.daemon.log import Log
 from presk.daemon.messages import (
     Counts,
@@ -93,6 +93,7 @@ class Server:
         self._jobs: dict[int, Job] = {}
         self._tasks: set[asyncio.Task[object]] = set()
         self._clients: set[Client] = set()
+        self._answering: set[Client] = set()
         self._failures: deque[Failure] = deque(maxlen=FAILURES)
         self._counts: dict[str, int] = dict.fromkeys(Counts.__struct_fields__, 0)
         self._last_id = 0
@@ -114,7 +115,7 @@ class Server:
         for job in list(self._jobs.values()):
             job.cancelled.set()
         deadline = time.monotonic() + 5 * FLAG_SECONDS
-        while self._jobs and time.monotonic() < deadline:
+        while (self._jobs or self._answering) and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
         if self._watcher is not None:
             await self._watcher.close()
@@ -136,7 +137,11 @@ class Server:
         self._release()
         if self._watcher is not None:
             self._watcher.leave()
-        if not self._jobs:
+        self._leave_if_done()
+
+    def _leave_if_done(self) -> None:
+        """A daemon that leaves has ended when its work is done and its clients have taken their answers."""
+        if self._leaving and not self._jobs and not self._answering:
             self._ended.set()
 
     def stop(self, why: str) -> None:
@@ -150,8 +155,6 @@ class Server:
             self._pool.trim()
             self._log.rotate()
             if self._leaving:
-                if not self._jobs:
-                    self._ended.set()
                 continue
             now = time.monotonic()
             if self._jobs or self._clients:
@@ -252,6 +255,7 @@ class Server:
     async def _request(self, reader: asyncio.StreamReader, client: Client, payload: bytes) -> None:
         request = protocol.Request(payload)
         self._counts["requests"] += 1
+        self._answering.add(client)
         listening = self._spawn(self._listen(reader, client))
         try:
             shares = may_share(request.arguments, request.environment)
@@ -276,9 +280,13 @@ class Server:
             else:
                 client.write(protocol.exit_frame(ended.code))
             if client.here:
+                # To the last byte: what is only in this process's memory ends with it.
+                client.writer.transport.set_write_buffer_limits(0)
                 await client.writer.drain()
         finally:
             listening.cancel()
+            self._answering.discard(client)
+            self._leave_if_done()
 
     async def _follow(self, client: Client, flight: Flight) -> Shared | None:
         """Waits for the answer of a request that is worked on already; nothing where it must be worked on anew."""
@@ -332,7 +340,7 @@ class Server:
             if not ended.done():
                 ended.set_result(_Ended(code))
             if flight is not None and not flight.landed.done():
-                if worker is not None and report is not None and len(job.clients) > 1 and code in (0, 1):
+                if worker is not None and report is not None and len(job.clients) > 1 and code in SHARED_CODES:
                     flight.land(flight.answer(code) if await self._holds(worker, job) else None)
                 else:
                     flight.land(shared)
@@ -348,8 +356,7 @@ class Server:
             if flight is not None:
                 flight.land(None)
             self._used = time.monotonic()
-            if self._leaving and not self._jobs:
-                self._ended.set()
+            self._leave_if_done()
 
     def _close_flight(self, job: Job, flight: Flight | None) -> None:
         """Nobody joins any more: who comes now may have seen files that the job has not."""
@@ -426,7 +433,10 @@ class Server:
             while True:
                 kind, payload = await worker.receive(job.id)
                 if kind == protocol.EXIT:
-                    report = decode_report(payload)
+                    try:
+                        report = decode_report(payload)
+                    except msgspec.MsgspecError as error:
+                        raise WorkerDied(await worker.end()) from error
                     if job.request.report:
                         self._pass_on(protocol.frame(protocol.REPORT, payload), flight, client)
                     return report.code, report, worker, None

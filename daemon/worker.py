@@ -19,6 +19,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import Final
 
@@ -82,6 +83,13 @@ class Worker:
                 self._channel.sendall(message(protocol.RECHECKED, job, b"\1" if holds else b"\0"))
 
     def _listen(self) -> None:
+        try:
+            self._hear()
+        finally:
+            # The daemon has gone, or, if this thread failed, nobody hears it any more.
+            os.kill(0, signal.SIGKILL)
+
+    def _hear(self) -> None:
         buffer = bytearray()
         while True:
             try:
@@ -89,7 +97,6 @@ class Worker:
             except OSError:
                 found = None
             if found is None:
-                os.kill(0, signal.SIGKILL)
                 return
             kind, job, payload = read_message(*found)
             if kind == protocol.CANCEL:
@@ -182,10 +189,23 @@ def main(arguments: list[str]) -> None:
     """Runs a worker; the arguments are the descriptors of socket and phase, a file for stacks, the daemon's process."""
     channel, phase, stacks, parent = arguments
     die_with_parent(int(parent))
+    # Whoever started the daemon may have had signals ignored, which is inherited.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for descriptor in (int(channel), int(phase)):
+        # The socket has to end with this process, whatever other programs it starts.
+        os.set_inheritable(descriptor, False)
     with open(stacks, "wb") as file:
         faulthandler.enable(file)
-        _faults(dict(os.environ)).visit("boot")
-        Worker(socket.socket(fileno=int(channel)), Phase(int(phase))).run()
+        try:
+            _faults(dict(os.environ)).visit("boot")
+            Worker(socket.socket(fileno=int(channel)), Phase(int(phase))).run()
+        finally:
+            # At once, also for the interrupt of a cancellation that came late: an orderly end waits for threads and for what
+            # modules have to tidy up, and the daemon waits for this end.
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
 
 
 if __name__ == "__main__":

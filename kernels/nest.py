@@ -101,17 +101,18 @@ class Slot(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True):
-    """A kernel and the memory of its buffers, in their order."""
+    """A kernel and the memory of its buffers, in their order.
+
+    One that `prepares` copies an operand for the step behind it, and is a part of that one's launch in reports.
+    """
 
     kernel: Kernel
     slots: tuple[Slot, ...]
+    prepares: bool = False
 
 
 class Lowered(msgspec.Struct, frozen=True, array_like=True):
-    """The kernels of a nest under a layout, in order, the elements and sizes of the scratch areas they share, and their fault.
-
-    Each step is one launch.
-    """
+    """The kernels of a nest under a layout, in order, the elements and sizes of the scratch areas they share, and their fault."""
 
     steps: tuple[Step, ...]
     scratch: tuple[tuple[Elem, int], ...] = ()

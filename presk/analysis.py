@@ -5,12 +5,13 @@ Effects and initializers are read off the typed program (E4001, E5002). Regulari
 function is a stage of its own and of what it needs to know of those it calls.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
 
-from presk.ad.stage import GRADIENTS
+from presk.ad.refusal import diagnostic
+from presk.ad.stage import refused_gradients
 from presk.cache.codec import Codec, struct_codec
 from presk.cache.stage import Queries, Result, Stage
 from presk.core import effects, regularity
@@ -66,17 +67,26 @@ EFFECTS: Final = Stage("effects", __name__, (), _effects, struct_codec(FunctionE
 REGULARITY: Final = Stage("regularity", __name__, (), _regularity, struct_codec(regularity.Summary), PACKAGES)
 
 
-def analyse(queries: Queries, program: Program) -> tuple[Diagnostic, ...]:
+Look = Callable[[Program, CoreProgram], None]
+"""Is shown a program and its core, before anything is read off it."""
+
+
+def _passing(program: Program, core: CoreProgram) -> None:
+    del program, core
+
+
+def analyse(queries: Queries, program: Program, look: Look = _passing) -> tuple[Diagnostic, ...]:
     """What is to be said of a typed program without errors. Places have their files and chunks."""
     found = _effects_of(queries, program)
     if any(one.code == "E5002" for one in found):
         return found  # such an initializer has no form in the core
     core = lower_program(queries, program, Mode.TRAINING)
-    refused = _regularity_of(queries, core)
-    gradients = queries.get(
-        GRADIENTS, queries.group("parts", core.parts), subject=program.main, order=tuple(core.parts)
-    )
-    return (*found, *refused, *gradients.value)
+    look(program, core)
+    calls = {name: _called(part.value) for name, part in core.parts.items()}
+    jumps = _regularity_of(queries, core, calls)
+    refused = refused_gradients(queries, core.parts, calls)
+    origins = core.origins() if refused else {}
+    return (*found, *jumps, *(diagnostic(one, origins, asked) for one, asked in refused))
 
 
 def _ordered(calls: Mapping[K, Iterable[K]]) -> list[K]:
@@ -129,8 +139,7 @@ def _reached(program: Program, function: TypedFunction) -> Headers:
     return Headers(tuple(found[ref] for ref in sorted(found)))
 
 
-def _regularity_of(queries: Queries, core: CoreProgram) -> tuple[Diagnostic, ...]:
-    calls = {name: _called(part.value) for name, part in core.parts.items()}
+def _regularity_of(queries: Queries, core: CoreProgram, calls: Mapping[str, tuple[str, ...]]) -> tuple[Diagnostic, ...]:
     known: dict[str, Result[regularity.Summary]] = {}
     for name in _ordered(calls):
         callees = queries.group("callees", {callee: known[callee] for callee in calls[name] if callee in known})

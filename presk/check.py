@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from presk.analysis import analyse
+from presk.analysis import Look, analyse
 from presk.cache.codec import TEXT, struct_codec
 from presk.cache.stage import Queries, Result, Stage
 from presk.diagnostics.order import ordered
@@ -97,9 +97,11 @@ def _check(
     return Verdict(tuple(dict.fromkeys((*program.diagnostics, *found))), program.unknown_overrides)
 
 
-def _analysed(queries: Queries, program: Program) -> tuple[Diagnostic, ...]:
+def _analysed(queries: Queries, program: Program, look: Look | None = None) -> tuple[Diagnostic, ...]:
     """What effects, regularity and gradients add, once there is no error."""
-    return () if program.failed else analyse(queries, program)
+    if program.failed:
+        return ()
+    return analyse(queries, program) if look is None else analyse(queries, program, look)
 
 
 def _elaborated(queries: Queries, files: Files, reader: DataReader, overrides: Mapping[str, Dim]) -> Program:
@@ -182,14 +184,21 @@ def check(
 
 
 def check_program(
-    queries: Queries, reader: SourceReader, main: str, shown: str, overrides: Mapping[str, Dim] | None = None
+    queries: Queries,
+    reader: SourceReader,
+    main: str,
+    shown: str,
+    overrides: Mapping[str, Dim] | None = None,
+    look: Look | None = None,
 ) -> tuple[Checked, Program] | str:
-    """As `check`, and what the program means: it is put together from the answers of its declarations."""
+    """As `check`, and what the program means: it is put together from the answers of its declarations. `look` is shown the core of a
+    program without errors.
+    """
     loaded = load(queries, reader, main)
     if isinstance(loaded, str):
         return loaded
     program = _elaborated(queries, loaded, reader, overrides or {})
-    said = (*program.diagnostics, *_analysed(queries, program))
+    said = (*program.diagnostics, *_analysed(queries, program, look))
     return _checked(loaded, shown, said, program.unknown_overrides), program
 
 

@@ -15,6 +15,7 @@ from presk.ad.pipeline import AfterAd, Remat
 from presk.ad.stage import AFTER_AD
 from presk.cache.codec import Codec, struct_codec
 from presk.cache.stage import Queries, Stage
+from presk.core.facts import declared_facts
 from presk.core.ir import Origin
 from presk.core.lower import Sited
 from presk.core.program import CoreProgram, function_ref
@@ -66,17 +67,22 @@ def _run(
     names: tuple[tuple[str, str], ...],
     inputs: Mapping[str, bytes],
 ) -> Answer:
-    places = {(site.function, site.var): site.origin for site in origins}
-    for purpose in after.purposes:
-        # A binding of a generated function stands where the one that it is made from stands.
-        origin = places.get((purpose.primal, purpose.source)) if purpose.source is not None else None
-        if origin is not None:
-            places[purpose.function, purpose.var] = origin
+    places = places_of(after, {(site.function, site.var): site.origin for site in origins})
     outcome = run_entry(_job(after, places, question, {name: Given(file, inputs[name]) for name, file in names}))
     if outcome.result is None:
         return Answer("", "", "", outcome.diagnostics)
     result = outcome.result
     return Answer(result.to_text(), result.to_text(full=True), result.to_json(), outcome.diagnostics)
+
+
+def places_of(after: AfterAd, origins: Mapping[tuple[str, int], Origin]) -> Mapping[tuple[str, int], Origin]:
+    """Where bindings stand. One of a generated function stands where the one that it is made from stands."""
+    places = dict(origins)
+    for purpose in after.purposes:
+        origin = places.get((purpose.primal, purpose.source)) if purpose.source is not None else None
+        if origin is not None:
+            places[purpose.function, purpose.var] = origin
+    return places
 
 
 def _job(
@@ -132,8 +138,8 @@ def run(
     question = Question(
         entry,
         tuple(core.headers[ref] for ref in sorted(core.headers)),
-        _facts(typed, core),
-        _defaults(typed, core, entry),
+        tuple(sorted(declared_facts(typed, core).items())),
+        entry_defaults(typed, core, entry),
         tuple(sorted(dims.items())),
         tuple(sorted(words.items())),
         str(seed),
@@ -150,15 +156,19 @@ def run(
         queries.group("inputs", {name: queries.bytes(name, given.data) for name, given in inputs.items()}),
         subject=entry,
     ).value
+    return msgspec.structs.replace(answer, diagnostics=at_the_entry(typed, core, entry, answer.diagnostics))
+
+
+def at_the_entry(
+    typed: Program, core: CoreProgram, entry: str, diagnostics: tuple[Diagnostic, ...]
+) -> tuple[Diagnostic, ...]:
+    """Diagnostics of a run, those that stand nowhere at the entry's signature."""
     place = _signature_place(typed, core, entry)
-    if place is None or not any(_unplaced(one) for one in answer.diagnostics):
-        return answer
-    return msgspec.structs.replace(
-        answer,
-        diagnostics=tuple(
-            msgspec.structs.replace(one, primary=Label(place, f"the entry `{entry}`")) if _unplaced(one) else one
-            for one in answer.diagnostics
-        ),
+    if place is None:
+        return diagnostics
+    return tuple(
+        msgspec.structs.replace(one, primary=Label(place, f"the entry `{entry}`")) if _unplaced(one) else one
+        for one in diagnostics
     )
 
 
@@ -177,18 +187,7 @@ def _signature_place(typed: Program, core: CoreProgram, name: str) -> Place | No
     return None
 
 
-def _facts(typed: Program, core: CoreProgram) -> tuple[tuple[str, tuple[Claim, ...]], ...]:
-    """The bounds that functions rely on, by core name."""
-    found = []
-    for entry in typed.functions:
-        ref = function_ref(entry)
-        function: TypedFunction = entry.typed.value
-        if ref in core.names and core.names[ref] in core.parts and function.signature.facts:
-            found.append((core.names[ref], function.signature.facts))
-    return tuple(sorted(found, key=lambda pair: pair[0]))
-
-
-def _defaults(typed: Program, core: CoreProgram, name: str) -> tuple[tuple[str, str], ...]:
+def entry_defaults(typed: Program, core: CoreProgram, name: str) -> tuple[tuple[str, str], ...]:
     """The default values of an entry's parameters, as words of the command line."""
     for entry in typed.functions:
         if core.names.get(function_ref(entry)) != name:

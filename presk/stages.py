@@ -16,6 +16,8 @@ from presk.elab import codecs, stages
 from presk.elab.parsing import CHUNK_TOKENS, PARSE_CHUNK, PARSE_FILE
 from presk.elab.references import REFERENCES
 from presk.elab.tokenizing import PLACES, TOKENS
+from presk.kernels import stage as kernels
+from presk.native import stage as native
 from presk.typing.stage import TYPING
 
 STAGES: Final[tuple[Stage[Any], ...]] = (
@@ -42,9 +44,13 @@ STAGES: Final[tuple[Stage[Any], ...]] = (
     analysis.EFFECTS,
     analysis.REGULARITY,
     ad.VJP,
-    ad.GRADIENTS,
+    ad.SIGNATURES,
+    ad.DERIVABLE,
     ad.AFTER_AD,
     running.RUN,
+    native.DRIVER,
+    kernels.OBJECT,
+    kernels.ROUTINES,
 )
 
 CODECS: Final[tuple[Codec[Any], ...]] = (

@@ -4,8 +4,8 @@ A `.vjp` copies its function's body, so a gradient computes each callee's forwar
 `.vjp` is split in two: `f.fwd` runs the body once and gives its value and the residuals, `f.bwd` takes those and runs the sweep.
 `f.vjp` is then the one after the other.
 
-A `.vjp` whose split cannot be made keeps recomputing: one with a loop whose saved values have no zeros (an open prefix), and a
-function that reaches itself. Where fusion groups show in the result (`hold`), every value is computed in the groups in which the
+A `.vjp` whose split cannot be made keeps recomputing: one with a loop whose saved values have no zeros (an open prefix, a number), and
+a function that reaches itself. Where fusion groups show in the result (`hold`), every value is computed in the groups in which the
 `.vjp` computes it, so a gradient has the same bits either way.
 """
 
@@ -69,17 +69,14 @@ class _Storing:
         """The program."""
         for name in self._callees_first():
             self.split(name)
-        replaced = {
-            function.name: primal
-            for primal, made in self.made.items()
-            for function in (self.functions[names.vjp(primal)], *self._loops(primal).values())
-        }
+        # The body of a backward loop whose callee was not split stays as it is: its iterations call a `.vjp`.
+        replaced = {function.name for made in self.made.values() for function in made.functions}
         for primal, new in self.made.items():
             if names.value_vjp(primal) in self.functions:
                 valued, words = self._valued(primal)
                 new.functions.append(valued)
                 new.purposes += words
-                replaced[valued.name] = primal
+                replaced.add(valued.name)
         functions: list[Function] = []
         purposes: list[Purpose] = []
         for function in self.program.functions:

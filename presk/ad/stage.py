@@ -10,15 +10,15 @@ from typing import Final
 import msgspec
 
 from presk.ad.pipeline import AfterAd, Remat, after_ad
-from presk.ad.signature import Signature, Signatures
+from presk.ad.refusal import Refusal
+from presk.ad.signature import Signature, Signatures, signature, signatures
 from presk.ad.sweep import Derived, vjp_of
-from presk.ad.vjp import Derive, differentiate
+from presk.ad.vjp import Derive, gradients
 from presk.cache.codec import Codec, struct_codec
 from presk.cache.stage import Queries, Result, Stage
-from presk.core.ir import Call, Closure, Fold, Function, Origin, Program
+from presk.core.ir import Call, Closure, Fold, Function, Grad, Origin, Program
 from presk.core.lower import Lowered
 from presk.core.unroll import unroll_program
-from presk.diagnostics.value import Diagnostic
 from presk.elab.codecs import PACKAGES
 
 
@@ -64,23 +64,67 @@ def _joined(
     return Program(tuple(function for part in lowered for function in part.functions)), origins
 
 
-def _gradients(
-    queries: Queries, parts: Result[Mapping[str, Lowered]], *, order: tuple[str, ...]
-) -> tuple[Diagnostic, ...]:
-    program, origins = _joined(parts, order)
-    return differentiate(program, origins, (), _deriving(queries)).diagnostics
+class Needs(msgspec.Struct, frozen=True, array_like=True):
+    """What a function's derivative asks for: the callees whose `.vjp` it calls, and why there is none, if there is none."""
+
+    needs: tuple[str, ...]
+    refusals: tuple[Refusal, ...]
 
 
-GRADIENTS: Final = Stage(
-    "gradients",
-    __name__,
-    ("order",),
-    _gradients,
-    struct_codec(tuple[Diagnostic, ...], "gradients"),
-    PACKAGES,
-    composite=True,
-)
-"""Whether every gradient of a program can be taken: E6001, E6002."""
+def _signatures(part: Lowered) -> Callees:
+    return Callees(tuple(signature(function) for function in part.functions))
+
+
+def _derivable(queries: Queries, part: Result[Lowered], callees: Result[Mapping[str, Callees]], *, name: str) -> Needs:
+    functions = {function.name: function for function in part.value.functions}
+    known = signatures(functions.values()) | {
+        one.name: one for called in callees.value.values() for one in called.signatures
+    }
+    derived = _deriving(queries)(functions[name], known)
+    return Needs(derived.needs, derived.refusals)
+
+
+SIGNATURES: Final = Stage("signatures", __name__, (), _signatures, CALLEES, PACKAGES)
+DERIVABLE: Final = Stage("derivable", __name__, ("name",), _derivable, struct_codec(Needs), PACKAGES, composite=True)
+"""Whether a function of a lowered declaration has a derivative, and which others that needs."""
+
+
+def refused_gradients(
+    queries: Queries, parts: Mapping[str, Result[Lowered]], calls: Mapping[str, tuple[str, ...]]
+) -> tuple[tuple[Refusal, tuple[str, int] | None], ...]:
+    """What differentiation would refuse, each with the `grad` that asks for it where that stands elsewhere.
+
+    As `differentiate`, without making the derivatives one program: a function at a time, so that an edit looks again at what it
+    changed. `parts` are lowered declarations by name, `calls` the names of those that each calls.
+    """
+    home = {function.name: name for name, part in parts.items() for function in part.value.functions}
+    asked: dict[str, tuple[str, int]] = {}
+    refused: list[tuple[Refusal, tuple[str, int] | None]] = []
+    for part in parts.values():
+        for function in part.value.functions:
+            if any(isinstance(binding.op, Grad) for binding in function.bindings):
+                found = gradients(function)
+                refused += ((one, None) for one in found.refusals)
+                for name, var in found.asked:
+                    asked.setdefault(name, (function.name, var))
+    done: set[str] = set()
+    pending = list(reversed(asked))
+    while pending:
+        name = pending.pop()
+        if name in done:
+            continue
+        done.add(name)
+        part = parts[home[name]]
+        callees = queries.group(
+            "callees",
+            {one: queries.get(SIGNATURES, parts[one], subject=one) for one in calls[home[name]] if one in parts},
+        )
+        needs = queries.get(DERIVABLE, part, callees, subject=name, name=name).value
+        refused += ((one, asked[name]) for one in needs.refusals)
+        for needed in reversed(needs.needs):
+            asked.setdefault(needed, asked[name])
+            pending.append(needed)
+    return tuple(refused)
 
 
 def _after_ad(

@@ -101,7 +101,10 @@ def _ask(arguments: "list[str]", directory: str) -> int:
     for _ in range(3):
         if connection is None:
             connection = connect.obtain(folder, environment)
-            connection.send(request)
+            if not connection.deliver(request):
+                connection.close()
+                connection = None
+                continue
         code = _relay(connection)
         if code is not None:
             return code
@@ -118,9 +121,7 @@ def _first(folder: str, request: bytes) -> "connect.Connection | None":
         raise error if isinstance(error, connect.NoDaemon) else connect.NoDaemon(str(error)) from error
     if connection is None:
         return None
-    try:
-        connection.send(protocol.hello(protocol.REQUEST, places.identity()) + request)
-    except (BrokenPipeError, ConnectionResetError):
+    if not connection.deliver(protocol.hello(protocol.REQUEST, places.identity()) + request):
         connection.close()
         return None
     return connection if connect.welcomed(connection) else None
@@ -155,7 +156,10 @@ def _relay(connection: "connect.Connection") -> "int | None":
             # The answer to this is the last frame; a second Ctrl-C does not wait for it.
             cancelled = True
             connection.channel.settimeout(CANCEL_SECONDS)
-            connection.send(protocol.frame(protocol.CANCEL))
+            try:
+                connection.deliver(protocol.frame(protocol.CANCEL))
+            except connect.NoDaemon:
+                break
         except TimeoutError:
             break
         except _Closed:

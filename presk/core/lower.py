@@ -15,6 +15,7 @@ What lowering needs to know of other functions (their core names, the defaults o
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -41,6 +42,7 @@ from presk.core.ir import (
 )
 from presk.elab.entities import ModuleHeader
 from presk.prims.attrs import Align, Attr, Attrs, AxisNames, Length, Select, Word
+from presk.prims.core_rows import CORE
 from presk.syntax.tree import At
 from presk.types.dim import constant, symbol
 from presk.types.trees import Init, UseField, fields
@@ -258,27 +260,28 @@ class _Lowering:
 
     def prim(self, body: _Body, node: typed.Prim) -> int:
         args = tuple(self.expr(body, item) for item in node.args)
+        rewritten = _REWRITTEN.get(node.name)
+        if rewritten is not None:
+            return rewritten(self, body, node, args)
+        return self.emit(body, node.type, Prim(node.name, args, node.attrs), node.at)
+
+    def clamp(self, body: _Body, node: typed.Prim, args: tuple[int, ...]) -> int:
+        """min(max(x, lo), hi): the inner maximum has the type of x joined with lo."""
         attrs = dict(node.attrs)
-        match node.name:
-            case "clamp":
-                # min(max(x, lo), hi): the inner maximum has the type of x joined with lo.
-                inner_align, hi = attrs["inner"], attrs["hi"]
-                inner = self.emit(
-                    body,
-                    _inner_type(body, args, attrs),
-                    Prim("max", args[:2], (("left", attrs["x"]), ("right", attrs["lo"]))),
-                    node.at,
-                )
-                outer = (("left", inner_align), ("right", hi))
-                return self.emit(body, node.type, Prim("min", (inner, args[2]), outer), node.at)
-            case "matmul":
-                return self.emit(body, node.type, Prim("dot", args), node.at)
-            case "dropout":
-                return self.dropout(body, node, args)
-            case "split_key":
-                return split(self, body, args[0], 2, node.at)
-            case _:
-                return self.emit(body, node.type, Prim(node.name, args, node.attrs), node.at)
+        inner = self.emit(
+            body,
+            _inner_type(body, args, attrs),
+            Prim("max", args[:2], (("left", attrs["x"]), ("right", attrs["lo"]))),
+            node.at,
+        )
+        outer = (("left", attrs["inner"]), ("right", attrs["hi"]))
+        return self.emit(body, node.type, Prim("min", (inner, args[2]), outer), node.at)
+
+    def matmul(self, body: _Body, node: typed.Prim, args: tuple[int, ...]) -> int:
+        return self.emit(body, node.type, Prim("dot", args), node.at)
+
+    def split_key(self, body: _Body, node: typed.Prim, args: tuple[int, ...]) -> int:
+        return split(self, body, args[0], 2, node.at)
 
     def dropout(self, body: _Body, node: typed.Prim, args: tuple[int, ...]) -> int:
         if self.mode is Mode.INFERENCE:
@@ -403,6 +406,17 @@ class _Lowering:
         return name, same, self.shared_prefix(), tuple(given)
 
 
+_REWRITTEN: Final[Mapping[str, Callable[[_Lowering, _Body, typed.Prim, tuple[int, ...]], int]]] = MappingProxyType(
+    {
+        "clamp": _Lowering.clamp,
+        "matmul": _Lowering.matmul,
+        "dropout": _Lowering.dropout,
+        "split_key": _Lowering.split_key,
+    }
+)
+"""The builtins that are no primitives of the core under their own name and with their own operands."""
+
+
 def emit_init(building: "_Lowering | InitLowering", body: _Body, instance: Instance, key: int, at: At) -> int:
     """The initialization of an instance from a key: a stack splits its key once per layer, a composition outer first."""
     type_ = Params(instance)
@@ -482,14 +496,9 @@ class InitLowering:
 
 
 def initializer(init: Init, key: int) -> Prim:
-    """The primitive of an `init` clause."""
-    match init.kind:
-        case "normal":
-            return Prim("normal", (key,), (("std", Word(init.std or "")),))
-        case "xavier_uniform":
-            return Prim("xavier_uniform", (key,))
-        case kind:
-            return Prim(kind, ())
+    """The primitive of an `init` clause, which has its name."""
+    args = (key,) if CORE[init.kind].draws else ()
+    return Prim(init.kind, args, (("std", Word(init.std)),) if init.std is not None else ())
 
 
 def append(

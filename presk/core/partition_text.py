@@ -6,8 +6,15 @@ not fused
   %3  dot      no elementwise primitive
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 from presk.core.fusion import Partition, partition
-from presk.core.ir import Function, Prim, Program
+from presk.core.ir import Function, MakeParams, MakeTuple, Prim, Program, Project
+
+_WORDS: Final[Mapping[type, str]] = MappingProxyType({MakeTuple: "tuple", MakeParams: "params", Project: "item"})
+"""What operations are called whose class has another name."""
 
 
 def partition_text(program: Program) -> str:
@@ -35,7 +42,7 @@ def _label(function: Function, var: int) -> str:
 
 def _word(function: Function, var: int) -> str:
     op = next(binding.op for binding in function.bindings if binding.var == var)
-    return op.name if isinstance(op, Prim) else type(op).__name__.lower()
+    return op.name if isinstance(op, Prim) else _WORDS.get(type(op), type(op).__name__.lower())
 
 
 def _groups(function: Function, parts: Partition) -> list[str]:

@@ -360,7 +360,8 @@ TYPING: Final = (
         "`grad` of what has no gradient",
         paragraphs("""
             `grad` takes a function of one argument that returns a real scalar, `ℝ[]`, and gives the function of that
-            argument's gradient. The function returns something else, or has another number of arguments.
+            argument's gradient. The function returns something else, has another number of arguments, or its argument is
+            not made of real tensors and parameter trees: nothing is differentiated in an index, a mask, a number or a key.
         """),
         paragraphs("""
             Reduce the result with `sum` or `mean`. To differentiate by several values take a tuple: `grad(λ (a, b). e)((a, b))`.

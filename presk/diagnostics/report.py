@@ -24,9 +24,10 @@ class Reporter:
         notes: Iterable[str] = (),
         mend: str | None = None,
         unknown: str | None = None,
+        wanted: str = "",
     ) -> None:
         """Adds a diagnostic. `text` stands at the primary place; `unknown` is a name that was not found, for which the
-        caller that knows the file's names may propose another."""
+        caller that knows the file's names may propose another of the `wanted` kind."""
         self._diagnostics.append(
             Diagnostic(
                 code,
@@ -36,6 +37,7 @@ class Reporter:
                 tuple(notes),
                 mend,
                 unknown,
+                wanted,
             )
         )
 

@@ -45,6 +45,8 @@ class Diagnostic(msgspec.Struct, frozen=True, array_like=True):
     mend: str | None = None
     unknown: str | None = None
     """The name that was not found, where one was: the caller that knows the file's names may add a proposal."""
+    wanted: str = ""
+    """What kind of name it was taken for: `value`, `dimension`, `constant`, `type`, `module`, `import`; empty for any."""
 
     @property
     def severity(self) -> Severity:

@@ -70,7 +70,8 @@ class ModuleHeader(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_f
     `hidden` lists, in order of first mention, the file-level dimensions that the parameters of the module or of any
     module it uses mention; `facts` are the facts of those. `model` is set for `model NAME = A ∘ B` (a module that is
     another instance under a name): then `fields` is empty and everything is the instance's (`functions` too).
-    `broken` are the fields whose declaration was refused: using one is no further error.
+    `broken` are the fields whose declaration was refused: using one is no further error. `parts` is how many modules a `model`
+    is put together from.
     """
 
     ref: ModuleRef
@@ -81,6 +82,7 @@ class ModuleHeader(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_f
     functions: tuple[str, ...]
     model: Instance | None = None
     broken: tuple[str, ...] = ()
+    parts: int = 1
 
 
 class Param(msgspec.Struct, frozen=True, array_like=True):

@@ -275,7 +275,7 @@ class _Evaluation:
         if path in scope.env.broken or names[0] in scope.env.broken:
             return None
         if len(names) > 1:
-            report_unknown_path(names, at, scope, self._reporter)
+            report_unknown_path(names, at, scope, self._reporter, self._wanted())
             return None
         if path in scope.env.imports:
             self._reporter.report(
@@ -287,7 +287,9 @@ class _Evaluation:
             )
             return None
         if self._constants_only:
-            self._reporter.report("E1001", at, f"unknown constant `{path}`", text="not declared", unknown=path)
+            self._reporter.report(
+                "E1001", at, f"unknown constant `{path}`", text="not declared", unknown=path, wanted="constant"
+            )
             return None
         if path in scope.axes:
             self._reporter.report(
@@ -338,6 +340,7 @@ def report_undeclared_dimension(name: str, at: tree.At, scope: Scope, reporter: 
             notes=["only the signature of a function outside of modules may use an undeclared dimension"],
             mend=f"add `{name}` to the type parameters of `{scope.module}`, or declare `dim {name}` in the file",
             unknown=name,
+            wanted="dimension",
         )
         return
     reporter.report(
@@ -347,15 +350,17 @@ def report_undeclared_dimension(name: str, at: tree.At, scope: Scope, reporter: 
         text=f"unknown in {scope.owner}",
         mend=f"declare it: `dim {name}`",
         unknown=name,
+        wanted="dimension",
     )
 
 
-def report_unknown_path(names: Collection[str], at: tree.At, scope: Scope, reporter: Reporter) -> None:
-    """E1001 for a dotted path that leads nowhere."""
+def report_unknown_path(names: Collection[str], at: tree.At, scope: Scope, reporter: Reporter, wanted: str) -> None:
+    """E1001 for a dotted path that leads nowhere; `wanted` is the kind of thing it was taken for."""
     first, *rest = names
     path = ".".join(names)
     if first not in scope.env.imports:
-        reporter.report("E1001", at, f"no import is called `{first}`", text=f"`{path}` is not known", unknown=first)
+        said = f"no import is called `{first}`"
+        reporter.report("E1001", at, said, text=f"`{path}` is not known", unknown=first, wanted="import")
         return
     notes = []
     if len(rest) > 1:
@@ -367,6 +372,7 @@ def report_unknown_path(names: Collection[str], at: tree.At, scope: Scope, repor
         text="not found",
         notes=notes,
         unknown=path,
+        wanted=wanted,
     )
 
 

@@ -4,12 +4,13 @@ A header is elaborated once, generically, from an *outline*: the module without 
 a function leaves the header, and everything that rests on it, untouched.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from presk.diagnostics.report import Reporter
+from presk.diagnostics.suggest import closest
 from presk.diagnostics.value import Diagnostic, Place, located
 from presk.elab.entities import AliasEntity, Env, ModuleHeader
 from presk.elab.exprs import dimension, report_unknown_path
@@ -24,6 +25,9 @@ STACK: Final = "stack"
 PLAIN_INITIALIZERS: Final = ("zeros", "ones", "xavier_uniform")
 NORMAL: Final = "normal"
 DEFAULT_INIT: Final = Init("zeros")
+
+MAX_PARTS: Final = 1000
+"""How many modules a model may have: without a limit a few lines, each a model of the one before twice, have no end."""
 
 
 class FunctionName(msgspec.Struct, frozen=True, array_like=True):
@@ -162,6 +166,17 @@ def elaborate_model(
     instance = elaborate_module(model.value, scope, reporter)
     if instance is None:
         return None, merged(reporter.diagnostics())
+    parts = sum(env.modules[ref].parts for ref in modules_in(instance))
+    if parts > MAX_PARTS:
+        reporter.report(
+            "E0007",
+            model.value.at,
+            f"the model `{model.name}` is put together from too many modules",
+            text=f"{parts} modules, at most {MAX_PARTS}",
+            notes=["a model that is used twice counts twice"],
+            mend="to apply a module many times, use `stack{N}(M)`",
+        )
+        return None, merged(reporter.diagnostics())
     hidden = tuple(dict.fromkeys(name for dim in instance_dims(instance) for name in dim.symbols()))
     header = ModuleHeader(
         ModuleRef(env.file, model.name),
@@ -171,6 +186,7 @@ def elaborate_model(
         (),
         functions_of(instance, env),
         instance,
+        parts=parts,
     )
     return header, reporter.diagnostics()
 
@@ -248,16 +264,17 @@ def initializer(init: tree.Expr | None, reporter: Reporter) -> Init:
         case tree.Name(name="normal") | tree.Call(callee=tree.Name(name="normal")):
             shown = "this is"
             mend = "write `normal(std = 0.02)`, the deviation a decimal literal"
+        case tree.Name(name=name) if (near := closest(name, PLAIN_INITIALIZERS)) is not None:
+            mend = f"did you mean `{near}`?"
     reporter.report(
         "E2013",
         init.at,
         f"{shown} not an initializer",
-        text="unknown initializer" if mend is None else "not of this form",
+        text="unknown initializer" if mend is None or mend.startswith("did you") else "not of this form",
         notes=[
             "the initializers are `zeros`, `ones`, `normal(std = s)` with a decimal literal s, and `xavier_uniform`"
         ],
         mend=mend,
-        unknown=init.name if isinstance(init, tree.Name) and mend is None else None,
     )
     return DEFAULT_INIT
 
@@ -321,6 +338,19 @@ def functions_of(instance: Instance, env: Env) -> tuple[str, ...]:
             return functions_of(inner, env)
         case Composed():
             return ("apply",)
+
+
+def modules_in(instance: Instance) -> Iterator[ModuleRef]:
+    """The modules that an instance names, each as often as it does."""
+    pending = [instance]
+    while pending:
+        match pending.pop():
+            case Named(module=ref):
+                yield ref
+            case Stacked(inner=inner):
+                pending.append(inner)
+            case Composed(outer=outer, inner=inner):
+                pending += (inner, outer)
 
 
 def _part(expr: tree.Expr, scope: Scope, reporter: Reporter) -> Instance | None:
@@ -402,10 +432,11 @@ def _path(
             if names[0] in scope.env.broken or path in scope.env.broken:
                 return None
             if len(names) > 1:
-                report_unknown_path(names, at, scope, reporter)
+                report_unknown_path(names, at, scope, reporter, "module")
                 return None
             if path not in scope.params and path not in scope.env.imports:
-                reporter.report("E1001", at, f"unknown module `{path}`", text="not declared", unknown=path)
+                said = f"unknown module `{path}`"
+                reporter.report("E1001", at, said, text="not declared", unknown=path, wanted="module")
                 return None
             what = "a type parameter" if path in scope.params else "an imported file"
             said = f"`{path}` is {what}, not a module"

@@ -64,7 +64,9 @@ def _parse_chunk(chunk: ChunkTokens) -> Outcome:
 def _parse_file(queries: Queries, tokens: Result[FileTokens]) -> ParsedFile:
     outcomes = {
         chunk.key: queries.get(
-            PARSE_CHUNK, queries.leaf("tokens", ChunkTokens(chunk.kind, chunk.tokens), CHUNK_TOKENS), subject=chunk.key
+            PARSE_CHUNK,
+            queries.leaf("tokens", ChunkTokens(chunk.kind, chunk.tokens), CHUNK_TOKENS),
+            subject=f"{queries.subject}: {chunk.key}",
         ).value
         for chunk in tokens.value.chunks()
     }

@@ -10,6 +10,7 @@ Bodies are typed by a stage that is given (`Typed` says what it gives), since ty
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -33,6 +34,7 @@ from presk.elab.sight import FileState, Sight, View
 from presk.elab.signatures import header_place, report_effect
 from presk.elab.stages import DataHead, Resolved
 from presk.elab.suggestions import with_proposal
+from presk.elab.types import SCALARS
 from presk.syntax import tree
 from presk.types.dim import Dim
 from presk.types.type import ModuleRef
@@ -572,39 +574,62 @@ class _Elaboration:
             if one.unknown is None or state is None or left <= 0:
                 yield one
                 continue
-            near = list(self._names_near(state, place, one.unknown))
+            near = list(self._names_near(state, place, one.unknown, one.wanted))
             left -= len(near)
             yield with_proposal(one, near)
 
-    def _names_near(self, state: FileState, place: Place, name: str) -> Iterator[str]:
+    def _names_near(self, state: FileState, place: Place, name: str, wanted: str) -> Iterator[str]:
+        """The names that could stand in place of one that is unknown. (A proposal of another kind would be the next error.)"""
+        kinds = _KINDS.get(wanted, _ANY)
         alias, dot, _ = name.rpartition(".")
         if dot:
             target = state.imports.get(alias)
             if target is not None:
-                declared = target.names.declared.values()
-                yield from (f"{alias}.{one.name}" for one in declared if not isinstance(one.node, tree.Import))
+                yield from (
+                    f"{alias}.{one.name}" for one in _of_kinds(target, kinds) if type(one.node) is not tree.Import
+                )
             return
-        yield from state.names.declared
+        yield from (one.name for one in _of_kinds(state, kinds))
+        if wanted == "type":
+            yield from SCALARS
         if place.chunk.startswith(("fn ", "module ")):
-            yield from self._options.builtins
-            yield from self._own_names(state, place.chunk)
+            if wanted in ("", "value"):
+                yield from self._options.builtins
+            yield from self._own_names(state, place.chunk, wanted)
 
-    def _own_names(self, state: FileState, chunk: str) -> Iterator[str]:
+    def _own_names(self, state: FileState, chunk: str, wanted: str) -> Iterator[str]:
         """Type parameters and parameters of the declaration that a chunk belongs to, and of its module."""
         module, _, member = chunk.partition("/")
         for declared in state.loaded.parsed.file.declarations:
             if declared.key not in (chunk, module):
                 continue
             node = declared.declaration
-            if isinstance(node, tree.Fn | tree.Module):
-                yield from (param.name for param in node.type_params)
-            if isinstance(node, tree.Fn):
-                yield from (param.name for param in node.params)
+            nodes: list[tree.Module | tree.Fn] = [node] if isinstance(node, tree.Fn | tree.Module) else []
             if isinstance(node, tree.Module) and member:
-                for one in node.members:
-                    if one.key == chunk and isinstance(one.member, tree.Fn):
-                        yield from (param.name for param in one.member.type_params)
-                        yield from (param.name for param in one.member.params)
+                nodes += [one.member for one in node.members if one.key == chunk and isinstance(one.member, tree.Fn)]
+            for one in nodes:
+                if wanted in ("", "dimension"):
+                    yield from (param.name for param in one.type_params)
+                if wanted in ("", "value") and isinstance(one, tree.Fn):
+                    yield from (param.name for param in one.params)
+
+
+_ANY: Final = (tree.Import, tree.Const, tree.DimDecl, tree.TypeAlias, tree.Model, tree.Module, tree.Fn)
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = MappingProxyType(
+    {
+        "value": (tree.Fn, tree.Const, tree.Module, tree.Model, tree.Import),
+        "dimension": (tree.Const, tree.DimDecl),
+        "constant": (tree.Const,),
+        "type": (tree.TypeAlias, tree.Module, tree.Model),
+        "module": (tree.Module, tree.Model, tree.TypeAlias),
+        "import": (tree.Import,),
+    }
+)
+"""What may stand where a name is wanted. (A module's and an import's name begin a path to a function.)"""
+
+
+def _of_kinds(state: FileState, kinds: tuple[type, ...]) -> Iterator[Declared]:
+    return (one for one in state.names.declared.values() if isinstance(one.node, kinds))
 
 
 @dataclass(slots=True)

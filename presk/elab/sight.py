@@ -26,6 +26,7 @@ from presk.elab.entities import (
 from presk.elab.environment import BROKEN, FILE, IMPORT, NAME, member_entry, module_entry
 from presk.elab.files import LoadedFile
 from presk.elab.mentions import Mentions
+from presk.elab.modules import modules_in
 from presk.elab.names import Declared, FileNames
 from presk.elab.scope import OUTSIDE, rename_claim
 from presk.syntax import tree
@@ -33,14 +34,10 @@ from presk.types.claim import Claim
 from presk.types.dim import Dim, symbol
 from presk.types.trees import UseField
 from presk.types.type import (
-    Composed,
     Function,
-    Instance,
     ModuleRef,
     ModuleType,
-    Named,
     Params,
-    Stacked,
     Tuple,
     Type,
     instantiate,
@@ -319,19 +316,6 @@ def _in_type(type_: Type) -> Iterator[ModuleRef]:
                 yield from _in_type(item)
         case _:
             pass
-
-
-def modules_in(instance: Instance) -> Iterator[ModuleRef]:
-    """The modules that an instance names."""
-    pending = [instance]
-    while pending:
-        match pending.pop():
-            case Named(module=ref):
-                yield ref
-            case Stacked(inner=inner):
-                pending.append(inner)
-            case Composed(outer=outer, inner=inner):
-                pending += (inner, outer)
 
 
 def _in_claims(facts: Iterable[Claim]) -> Iterator[str]:

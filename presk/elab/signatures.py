@@ -176,6 +176,7 @@ def _warn_implicit(name: str, at: tree.At, fn: tree.Fn, places: Mapping[str, tre
         notes=notes,
         mend=f"declare it in the file, `dim {name}`, or in the function, `fn {fn.name}{{{_declared(fn, name)}}}`",
         unknown=name,
+        wanted="dimension",
     )
 
 

@@ -373,7 +373,7 @@ def _is_broken(path: tuple[str, ...], scope: Scope) -> bool:
 
 def _report_unknown(path: tuple[str, ...], wanted: str, at: tree.At, scope: Scope, reporter: Reporter) -> None:
     if len(path) > 1:
-        report_unknown_path(path, at, scope, reporter)
+        report_unknown_path(path, at, scope, reporter, wanted)
     elif path[0] in scope.env.imports:
         reporter.report(
             "E1014",
@@ -387,4 +387,5 @@ def _report_unknown(path: tuple[str, ...], wanted: str, at: tree.At, scope: Scop
             "E1014", at, f"`{path[0]}` is a type parameter, not a {wanted}", text=f"a {wanted} is expected here"
         )
     else:
-        reporter.report("E1001", at, f"unknown {wanted} `{path[0]}`", text="not declared", unknown=path[0])
+        said = f"unknown {wanted} `{path[0]}`"
+        reporter.report("E1001", at, said, text="not declared", unknown=path[0], wanted=wanted)

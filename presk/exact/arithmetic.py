@@ -18,11 +18,8 @@ from presk.exact.values import Array, Objects
 Scalar = Any
 
 
-class Arithmetic(Protocol):
-    """An arithmetic over the reals."""
-
-    def active(self) -> AbstractContextManager[object]:
-        """Within it, and only within it, the methods may be called: it sets the working precision of this thread."""
+class Making(Protocol):
+    """What values are made of numbers with: all that reading and drawing them needs."""
 
     def zeros(self, shape: tuple[int, ...]) -> Objects:
         """Zeros, without memory."""
@@ -33,11 +30,18 @@ class Arithmetic(Protocol):
     def number(self, value: mpq) -> Scalar:
         """A rational number."""
 
+    def from_doubles(self, values: NDArray[np.float64]) -> Objects:
+        """Doubles; the same shape."""
+
+
+class Arithmetic(Making, Protocol):
+    """An arithmetic over the reals."""
+
+    def active(self) -> AbstractContextManager[object]:
+        """Within it, and only within it, the methods may be called: it sets the working precision of this thread."""
+
     def pi(self) -> Scalar:
         """π."""
-
-    def from_doubles(self, values: NDArray[np.float64]) -> Objects:
-        """Doubles, exactly; the same shape."""
 
     def from_integers(self, values: Array) -> Objects:
         """Integers; the same shape."""

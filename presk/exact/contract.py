@@ -1,15 +1,16 @@
 """Products of matrices of arbitrary-precision reals: each entry is its exact value, rounded once at the end.
 
-Each row of the left matrix and each column of the right one is brought to a common exponent, so its entries are integers, and
-these are cut into balanced digits of some 22 bits. The products of the digit matrices are then products of matrices of doubles
-whose partial sums are integers below 2⁵³: exact in any order, with or without fused operations, so the BLAS of numpy computes
-them. (Ozaki, Ogita, Oishi, Rump 2012, with integers in place of a splitting by rounding.) Sums of digit products of one weight,
-a carry pass, and one rounding by MPFR finish it. At 256 bits this takes some 6 ns per multiplication and addition.
+Each row of the left matrix and each column of the right one is brought to a common exponent, so its entries are integers; these are
+multiplied exactly (`residues`), and MPFR rounds what comes out. At 256 bits a multiplication and addition takes 10 to 30 ns, the less
+the larger the matrices.
 
-A row whose exponents are so far apart that its digits would be many is left to `fsum` of exact products, which is MPFR's
-correctly rounded sum: slower by two orders of magnitude, and indifferent to exponents. Small products go that way altogether.
+A row whose exponents are so far apart that its integers would be long is left to `fsum` of exact products, which is MPFR's correctly
+rounded sum: slower by two orders of magnitude, and indifferent to exponents. Small products go that way altogether.
 """
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 import gmpy2
@@ -29,26 +30,19 @@ from presk.exact.codec import (
     unpack,
     working,
 )
+from presk.exact.residues import MOST_DIGITS, WIDTH, Doubles, Moduli, moduli, multiply, recombine, residues
 
 Objects = NDArray[np.object_]
 
 _LIMB: Final = 64
-_CHUNK: Final = 128  # terms of a sum that one product of digit matrices covers
-_CHUNKS: Final = 512  # of them may be added up before the carries must go: 2⁵³ · 2⁹ stays below 2⁶³
-_DOUBLE: Final = 53
-_TILE: Final = 64  # rows and columns of the result that are computed at once
-_ALONE: Final = 1 << 18
-"""Multiplications of a product of matrices up to which OpenBLAS does not call its other threads. They gain little here, and where
-other processes want the cores they wait for each other."""
-
-_BLOCK: Final = 1 << 22  # digits that are held at once, of either matrix or of the result: 32 MB
-_SMALL: Final = 2048  # multiplications below which setting up costs more than it saves
-_USUAL_WIDTH: Final = 22
+_BLOCK: Final = 1 << 22  # residues that are held at once, of either matrix and of the result: 32 MB
+_STRIP: Final = 1 << 12  # numbers that are made of residues at once: their digits stay in the second-level cache
 _USUAL_SUM: Final = 1024  # bits that most exact sums need no more than
-_PRODUCT_COST: Final = 0.05  # ns for a multiplication of digits
-_DIGIT_COST: Final = 20.0  # ns for taking a digit out of a number, or for carrying one of the result
-_PLAIN_COST: Final = 200.0  # ns for an exact multiplication and its share of `fsum`
-_MOST_DIGITS: Final = 256
+_PRODUCT_COST: Final = 0.05  # ns for a multiplication of residues
+_RESIDUE_COST: Final = 30.0  # ns for a number's way in or out, for each of its residues
+_PLAIN_COST: Final = 220.0  # ns for an exact multiplication and its share of `fsum`
+_SETUP_COST: Final = 2e6  # ns for a product by residues, however small
+_NUMBER_COST: Final = 600.0  # ns for a number's way in or out, as a rule
 _MOST_BITS: Final = 1 << 24  # of an exact sum that is not to be rounded
 
 
@@ -62,7 +56,8 @@ def product(left: Objects, right: Objects, bits: int | None) -> Objects:
     result = np.full((count, rows, columns), ZERO, dtype=object)
     if result.size == 0 or inner == 0:
         return result
-    if not by_blas(left, right):
+    numbers = left.size + right.size + result.size
+    if result.size * inner * _PLAIN_COST <= _SETUP_COST + numbers * _NUMBER_COST:
         _plain(left, right, result, bits, None, None)
         return result
     one, other = unpack(left.ravel().tolist()), unpack(right.ravel().tolist())
@@ -74,28 +69,75 @@ def product(left: Objects, right: Objects, bits: int | None) -> Objects:
     if wild_rows.all() or wild_columns.all():
         _plain(left, right, result, bits, None, None)
         return result
+    # Wild rows and columns count as zero here.
     left_size = int(np.where(wild_rows, 0, left_bits).max())
     right_size = int(np.where(wild_columns, 0, right_bits).max())
-    width = _digit_width(min(inner, _CHUNK), left_size, right_size)
-    plan = _Plan(width, -(-(left_size + 1) // width), -(-(right_size + 1) // width))
-    _by_digits(one, other, low_left, low_right, wild_rows, wild_columns, plan, result, bits, inner)
+    to = moduli(left_size + right_size + inner.bit_length())
+    places = (np.arange(one.sign.size).reshape(left.shape), np.arange(other.sign.size).reshape(right.shape))
+    sides = (
+        _Side(one, low_left[:, :, np.newaxis], wild_rows[:, :, np.newaxis], places[0], left_size),
+        _Side(other, low_right[:, np.newaxis], wild_columns[:, np.newaxis], places[1], right_size),
+    )
+    for part in _blocks(result.shape, inner, len(to.primes)):
+        _fill(result, part, sides, to, bits)
     if wild_rows.any() or wild_columns.any():
         _plain(left, right, result, bits, wild_rows, wild_columns)
     return result
 
 
-def by_blas(left: Objects, right: Objects) -> bool:
-    """Whether a product is large enough for digits."""
-    return bool(left.size * right.shape[2] > _SMALL)
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One of the matrices: its numbers; for each row (or column) the weight of its lowest bit and whether it is left out, both to be
+    broadcast; where the numbers stand; the size of its integers in bits."""
+
+    bits: Bits
+    lows: Ints
+    wild: NDArray[np.bool_]
+    places: Ints
+    size: int
+
+    def residues(self, part: tuple[slice, ...], to: Moduli) -> Doubles:
+        """`[P, …]`: the residues of a part of the matrix."""
+        places = self.places[part]
+        taken = places.ravel()
+        rows = tuple(one if length > 1 else slice(None) for one, length in zip(part, self.lows.shape))
+        lows = np.broadcast_to(self.lows[rows], places.shape).ravel()
+        wild = np.broadcast_to(self.wild[rows], places.shape).ravel()
+        sign = np.where(wild, 0, self.bits.sign[taken])
+        moved = self.bits.exponent[taken] - _LIMB * len(self.bits.limbs) - lows
+        count = -(-(self.size + 1) // WIDTH)
+        digits = _digits(self.bits.limbs[:, taken], sign, np.where(sign == 0, 0, moved), count)
+        return residues(digits, to).reshape(len(to.primes), *places.shape)
 
 
-class _Plan:
-    """The width of digits in bits, and how many of them a number of either matrix has."""
+def _blocks(shape: tuple[int, ...], inner: int, primes: int) -> Iterator[tuple[slice, slice, slice]]:
+    """Parts of the result such that the residues of both matrices and of the result fit in a block."""
+    count, rows, columns = shape
+    tall = min(rows, max(1, _BLOCK // (primes * inner)))
+    broad = min(columns, max(1, _BLOCK // (primes * max(inner, tall))))
+    together = min(count, max(1, _BLOCK // (primes * max(tall * inner, inner * broad, tall * broad))))
+    for first in range(0, count, together):
+        for top in range(0, rows, tall):
+            for left in range(0, columns, broad):
+                yield slice(first, first + together), slice(top, top + tall), slice(left, left + broad)
 
-    def __init__(self, width: int, left: int, right: int) -> None:
-        self.width = width
-        self.left = left
-        self.right = right
+
+def _fill(
+    result: Objects, part: tuple[slice, slice, slice], sides: tuple[_Side, _Side], to: Moduli, bits: int | None
+) -> None:
+    """Computes a part of the result."""
+    count, rows, columns = part
+    left = sides[0].residues((count, rows, slice(None)), to)
+    right = sides[1].residues((count, slice(None), columns), to)
+    values = multiply(left, right, to)
+    scale = sides[0].lows[count, rows] + sides[1].lows[count, :, columns]
+    flat, scales = values.reshape(len(values), -1), scale.ravel()
+    numbers: list[Scalar] = []
+    for start in range(0, len(scales), _STRIP):
+        strip = slice(start, start + _STRIP)
+        numbers += _numbers(recombine(flat[:, strip], to), scales[strip], bits)
+    target = result[part]
+    target[...] = np.fromiter(numbers, dtype=object, count=len(numbers)).reshape(target.shape)
 
 
 def _span(bits: Bits, shape: tuple[int, int, int], axis: int) -> tuple[Ints, Ints]:
@@ -112,154 +154,66 @@ def _span(bits: Bits, shape: tuple[int, int, int], axis: int) -> tuple[Ints, Int
 
 
 def _cap(sizes: Ints, other: float, inner: int, across: int) -> int:
-    """The number of bits up to which rows go by digits, so that the time is least.
+    """The number of bits up to which rows go by residues, so that the time is least; −1 for none.
 
     `other` is the size of the other matrix's columns in bits, `across` how many they are, `inner` their length.
     """
     ordered = np.sort(sizes)
-    digits, others = ordered // _USUAL_WIDTH + 1, other // _USUAL_WIDTH + 1
-    products = inner * across * digits * others * _PRODUCT_COST
-    passes = (inner * digits + across * (digits + others)) * _DIGIT_COST
-    by_digits = np.arange(1, len(ordered) + 1) * (products + passes)
+    primes = (ordered + other) // WIDTH + 2
+    products = inner * across * primes * _PRODUCT_COST
+    passes = (inner + across) * primes * _RESIDUE_COST
+    by_residues = np.arange(1, len(ordered) + 1) * (products + passes)
     plain = np.arange(len(ordered) - 1, -1, -1) * (inner * across * _PLAIN_COST)
-    best = int(np.argmin(by_digits + plain))
-    if by_digits[best] > (best + 1) * inner * across * _PLAIN_COST or digits[best] > _MOST_DIGITS:
+    fits = int(np.searchsorted(ordered, WIDTH * MOST_DIGITS))
+    if fits == 0:
         return -1
-    return int(ordered[best])
+    best = int(np.argmin((by_residues + plain)[:fits]))
+    return -1 if by_residues[best] > (best + 1) * inner * across * _PLAIN_COST else int(ordered[best])
 
 
-def _digit_width(inner: int, left: int, right: int) -> int:
-    """The widest digits whose products, over all pairs of one weight and `inner` terms, add up below 2⁵³."""
-    for width in range(26, 1, -1):
-        pairs = min(-(-(left + 1) // width), -(-(right + 1) // width))
-        if pairs * inner << (2 * width - 2) <= 1 << _DOUBLE:
-            return width
-    raise AssertionError("unreachable: the chunk and the number of digits are bounded")
+def _digits(limbs: Limbs, sign: NDArray[np.int8], shift: Ints, count: int) -> Doubles:
+    """`[count, n]`: the integers `sign · limbs · 2^shift`, of fewer than 24 · count bits, in balanced digits of 24 bits, the least
+    significant first: at most 2²³ in size.
 
-
-def _digits(limbs: Limbs, sign: NDArray[np.int8], shift: Ints, width: int, count: int) -> NDArray[np.float64]:
-    """`[count, n]`: the integers `sign · limbs · 2^shift` in balanced digits of base 2^width, the least significant first."""
-    aligned = shifted(limbs, shift, -(-(count * width) // _LIMB) + 1)
-    mask, half = np.uint64((1 << width) - 1), 1 << (width - 1)
+    The last digit is not balanced, since nothing takes its carry: it is below 2²³, and at most 2²³ with the carry it gets.
+    """
+    aligned = shifted(limbs, shift, -(-(count * WIDTH) // _LIMB) + 1)
+    mask, half = np.uint64((1 << WIDTH) - 1), 1 << (WIDTH - 1)
     carry = np.zeros(limbs.shape[1], dtype=np.int64)
     result = np.empty((count, limbs.shape[1]))
     factor = sign.astype(np.float64)
     for place in range(count):
-        limb, offset = divmod(place * width, _LIMB)
+        limb, offset = divmod(place * WIDTH, _LIMB)
         digit = aligned[limb] >> np.uint64(offset)
-        if offset + width > _LIMB:
+        if offset + WIDTH > _LIMB:
             digit = digit | (aligned[limb + 1] << np.uint64(_LIMB - offset))
         value = (digit & mask).astype(np.int64) + carry
-        carry = (value >= half).astype(np.int64)
-        np.multiply(value - (carry << width), factor, out=result[place])
+        if place < count - 1:
+            carry = (value >= half).astype(np.int64)
+            value -= carry << WIDTH
+        np.multiply(value, factor, out=result[place])
     return result
 
 
-def _by_digits(
-    one: Bits,
-    other: Bits,
-    low_left: Ints,
-    low_right: Ints,
-    wild_rows: NDArray[np.bool_],
-    wild_columns: NDArray[np.bool_],
-    plan: _Plan,
-    result: Objects,
-    bits: int | None,
-    inner: int,
-) -> None:
-    """Fills the result block by block; wild rows and columns count as zero."""
-    count, rows, columns = result.shape
-    weights = plan.left + plan.right - 1
-    together = max(1, _BLOCK // max(plan.right * inner * columns, 1))  # matrices at a time
-    for first in range(0, count, together):
-        last = min(first + together, count)
-        taken = slice(first * inner * columns, last * inner * columns)
-        shift = _shift(other, taken, np.repeat(low_right[first:last, np.newaxis], inner, axis=1))
-        sign = np.where(np.repeat(wild_columns[first:last, np.newaxis], inner, axis=1).ravel(), 0, other.sign[taken])
-        digits = _digits(other.limbs[:, taken], sign.astype(np.int8), shift, plan.width, plan.right)
-        # Reversed, so that the pairs of one weight lie in one run of either matrix.
-        right = digits.reshape(plan.right, last - first, inner, columns)[::-1].transpose(1, 0, 2, 3)
-        per_row = (last - first) * max(plan.left * inner, (weights + 4) * columns)
-        block = max(1, _BLOCK // per_row)
-        for top in range(0, rows, block):
-            bottom = min(top + block, rows)
-            part = np.arange(count * rows * inner).reshape(count, rows, inner)[first:last, top:bottom].ravel()
-            lows = low_left[first:last, top:bottom]
-            shift = _shift(one, part, np.repeat(lows[:, :, np.newaxis], inner, axis=2))
-            sign = np.where(
-                np.repeat(wild_rows[first:last, top:bottom, np.newaxis], inner, axis=2).ravel(), 0, one.sign[part]
-            )
-            digits = _digits(one.limbs[:, part], sign.astype(np.int8), shift, plan.width, plan.left)
-            left = digits.reshape(plan.left, last - first, bottom - top, inner).transpose(1, 2, 0, 3)
-            sums = _multiply(left, right, plan)
-            scale = lows[:, :, np.newaxis] + low_right[first:last, np.newaxis, :]
-            rounded = _numbers(sums.reshape(len(sums), -1), plan.width, scale.ravel(), bits)
-            target = result[first:last, top:bottom]
-            target[...] = np.fromiter(rounded, dtype=object, count=len(rounded)).reshape(target.shape)
-
-
-def _shift(bits: Bits, taken: slice | Ints, lows: Ints) -> Ints:
-    """By how much each mantissa is moved for its row's lowest bit to have weight 1; 0 for zeros."""
-    moved = bits.exponent[taken] - _LIMB * len(bits.limbs) - lows.ravel()
-    # A zero is moved nowhere, and a wild row's entries, which are not used, not far.
-    return np.clip(np.where(bits.sign[taken] == 0, 0, moved), -(1 << 40), 1 << 40)
-
-
-def _multiply(left: NDArray[np.float64], right: NDArray[np.float64], plan: _Plan) -> NDArray[np.int64]:
-    """`[T, M, L, K]` and `[T, L', K, N]` (reversed in L'): the digits of the product, `[weight, T, M, N]`, not carried."""
-    count, rows, _, inner = left.shape
-    columns = right.shape[3]
-    weights = plan.left + plan.right - 1
-    extra = (inner.bit_length() + 3) // plan.width + 2
-    sums = np.zeros((weights + extra, count, rows, columns), dtype=np.int64)
-    tall, broad = min(rows, _TILE), min(columns, _TILE)
-    chunk = min(inner, _CHUNK, max(1, _ALONE // (tall * broad)))
-    for number, start in enumerate(range(0, inner, chunk)):
-        end = min(start + chunk, inner)
-        for top in range(0, rows, tall):
-            a = left[:, top : top + tall]
-            for first in range(0, columns, broad):
-                b = right[:, :, :, first : first + broad]
-                target = sums[:, :, top : top + tall, first : first + broad]
-                for weight in range(weights):
-                    low = max(0, weight - plan.right + 1)
-                    high = min(weight, plan.left - 1) + 1
-                    total = np.zeros(target.shape[1:])
-                    for place in range(low, high):
-                        # The pair's other digit; the right matrix is reversed.
-                        other = plan.right - 1 - (weight - place)
-                        total += np.matmul(a[:, :, place, start:end], b[:, other, start:end])
-                    target[weight] += total.astype(np.int64)
-        if (number + 1) % _CHUNKS == 0:
-            _carry(sums, plan.width)
-    return sums
-
-
-def _carry(sums: NDArray[np.int64], width: int) -> None:
-    """Brings all digits but the last into [0, 2^width), in place."""
-    mask = (1 << width) - 1
+def _numbers(sums: NDArray[np.int64], scale: Ints, bits: int | None) -> list[Scalar]:
+    """The numbers Σ sums[i] · 2^(24·i + scale), rounded at `bits`, or exact. `sums` is used up."""
+    mask = (1 << WIDTH) - 1
     for place in range(len(sums) - 1):
-        sums[place + 1] += sums[place] >> width
+        sums[place + 1] += sums[place] >> WIDTH
         sums[place] &= mask
-
-
-def _numbers(sums: NDArray[np.int64], width: int, scale: Ints, bits: int | None) -> list[Scalar]:
-    """The numbers Σ sums[i] · 2^(width·i + scale), rounded at `bits`, or exact."""
-    _carry(sums, width)
-    mask = (1 << width) - 1
     negative = sums[-1] < 0
-    # The magnitude of a negative number is its digits' complements plus one.
+    # The magnitude of a negative number is its digits' complements plus one. The last digit is short, since the numbers are below a
+    # quarter of what all digits together can hold.
     flip = np.where(negative, -1, 0)
     carry = negative.astype(np.int64)
-    size = -(-(len(sums) * width) // _LIMB) + 1
-    limbs = np.zeros((size, sums.shape[1]), dtype=np.uint64)
+    limbs = np.zeros((-(-(len(sums) * WIDTH) // _LIMB) + 1, sums.shape[1]), dtype=np.uint64)
     for place, digit in enumerate(sums):
         value = ((digit ^ flip) & mask) + carry
-        carry = value >> width
+        carry = value >> WIDTH
         word = (value & mask).astype(np.uint64)
-        limb, offset = divmod(place * width, _LIMB)
+        limb, offset = divmod(place * WIDTH, _LIMB)
         limbs[limb] |= word << np.uint64(offset)
-        if offset + width > _LIMB:
+        if offset + WIDTH > _LIMB:
             limbs[limb + 1] |= word >> np.uint64(_LIMB - offset)
     return normalized(limbs, negative, scale, bits)
 
@@ -292,6 +246,7 @@ def _plain(
 ) -> None:
     """Entry by entry: those of the given rows and columns, or all."""
     count, rows, columns = result.shape
+    entry = _dot(_precision(left.ravel().tolist()) + _precision(right.ravel().tolist()), bits)
     for t in range(count):
         down = [right[t, :, j].tolist() for j in range(columns)]
         for i in range(rows):
@@ -303,16 +258,23 @@ def _plain(
             if places:
                 row = left[t, i].tolist()
                 for j in places:
-                    result[t, i, j] = dot(row, down[j], bits)
+                    result[t, i, j] = entry(row, down[j])
 
 
 def dot(left: list[Scalar], right: list[Scalar], bits: int | None) -> Scalar:
     """Σ left[k] · right[k], rounded once at `bits`, or exact if None (OverflowError beyond 2²⁴ bits)."""
-    precision = max(2, max((x.precision for x in left), default=0) + max((x.precision for x in right), default=0))
-    terms = list(map(working(precision).mul, left, right))
-    if bits is None:
-        return exact_sum(terms)
-    return working(bits).fsum(terms)
+    return _dot(_precision(left) + _precision(right), bits)(left, right)
+
+
+def _dot(precision: int, bits: int | None) -> Callable[[list[Scalar], list[Scalar]], Scalar]:
+    """`dot` of numbers whose products have at most so many bits."""
+    multiply_exactly = working(max(2, precision)).mul
+    add = exact_sum if bits is None else working(bits).fsum
+    return lambda left, right: add(list(map(multiply_exactly, left, right)))
+
+
+def _precision(numbers: list[Scalar]) -> int:
+    return max(map(attrgetter("precision"), numbers), default=0)
 
 
 def exact_sum(terms: list[Scalar]) -> Scalar:

@@ -6,6 +6,8 @@ import gmpy2
 
 from presk.exact.codec import Scalar
 
+_DOUBLE: Final = 53
+
 _SLACK: Final = 4
 """Digits by which a decimal must be shorter than the longest that may be needed, to be taken for the one that was meant."""
 
@@ -18,10 +20,12 @@ def digits_of(bits: int) -> int:
 def exactly(number: Scalar, bits: int) -> str:
     """A decimal that reads back, rounded at `bits` (or at the number's own precision, if that is more), as the number.
 
-    The shortest, if it is short: `0.1` for the number nearest to a tenth. 0 has no sign.
+    The shortest, if it is short: `0.1` for the number nearest to a tenth. 0 has no sign. A double is taken for a number of `bits`
+    bits, which it must be; what machine types have beside numbers is `nan`, `inf` or `-inf`.
     """
-    if number == 0:
-        return "0"
+    number = _number(number, bits)
+    if number == 0 or not gmpy2.is_finite(number):
+        return _special(number)
     precision = max(bits, number.precision)
     count = digits_of(precision)
     text = _scientific(*_parts(number, max(1, count - _SLACK)))
@@ -31,8 +35,17 @@ def exactly(number: Scalar, bits: int) -> str:
 
 
 def shortly(number: Scalar, count: int) -> str:
-    """A decimal of at most `count` significant digits."""
-    return "0" if number == 0 else _scientific(*_parts(number, count))
+    """A decimal of at most `count` significant digits; doubles as in `exactly`."""
+    number = _number(number, _DOUBLE)
+    return _special(number) if number == 0 or not gmpy2.is_finite(number) else _scientific(*_parts(number, count))
+
+
+def _number(number: Scalar, bits: int) -> Scalar:
+    return gmpy2.mpfr(number, bits) if isinstance(number, float) else number
+
+
+def _special(number: Scalar) -> str:
+    return "0" if number == 0 else str(number)
 
 
 def above(number: Scalar) -> str:

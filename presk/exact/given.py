@@ -9,16 +9,21 @@ reals are decimals, in strings or not, tuples are lists, trees objects, keys 64 
 import io
 import json
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
+from tokenize import TokenError
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 import safetensors
 from gmpy2 import mpq
+from numpy.lib import format
 
 from presk.exact import draws
-from presk.exact.arithmetic import Arithmetic
+from presk.exact.arithmetic import Making
 from presk.exact.faults import COMMAND, DATA, Fault
 from presk.exact.interpreter import literal
 from presk.exact.scope import Scope
@@ -89,19 +94,39 @@ def _damaged(given: Given, why: str) -> Fault:
 
 
 def _npy(given: Given) -> Array:
+    """The array of an .npy file of version 1 or 2; version 3 is for structured types.
+
+    Not by `np.load`, which takes archives too, and the memory for as many elements as a damaged header claims.
+    """
+    stream = io.BytesIO(given.data)
     try:
-        # Without allow_pickle a file can only hold numbers.
-        array: Array = np.load(io.BytesIO(given.data), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise _damaged(given, str(error).splitlines()[0] if str(error) else "it is no .npy file") from None
-    if not isinstance(array, np.ndarray):
-        raise _damaged(given, "it is an archive, not one array")
-    return _plain(given, array)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a header is of Python 2
+            header = _HEADERS.get(format.read_magic(stream))
+            if header is None:
+                raise _damaged(given, "it is of a version that is not read")
+            shape, fortran, dtype = header(stream)
+    except (ValueError, EOFError, SyntaxError, TokenError) as error:
+        raise _damaged(given, str(error).splitlines()[0] if str(error) else "its header is damaged") from None
+    content = given.data[stream.tell() :]
+    # Before the elements are looked at: an object's would be unpickled, and a length may be absurd.
+    if dtype.kind not in _KINDS or dtype.itemsize > _LARGEST or any(length < 0 for length in shape):
+        raise _damaged(given, f"its elements are of type {dtype}")
+    if len(content) != prod(shape) * dtype.itemsize:
+        raise _damaged(
+            given, f"its shape {list(shape)} asks for {prod(shape) * dtype.itemsize} bytes, not {len(content)}"
+        )
+    return _plain(given, np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if fortran else "C"))
+
+
+_HEADERS: Final = MappingProxyType({(1, 0): format.read_array_header_1_0, (2, 0): format.read_array_header_2_0})
+_KINDS: Final = "biuf"
+_LARGEST: Final = 8  # bytes of an element
 
 
 def _plain(given: Given, array: Array) -> Array:
     """The array in the machine's byte order; refused unless its elements are booleans, integers or floats of at most 64 bits."""
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+    if array.dtype.kind not in _KINDS or array.dtype.itemsize > _LARGEST:
         raise _damaged(given, f"its elements are of type {array.dtype}")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
@@ -295,7 +320,7 @@ def _text(path: str, index: tuple[int, ...]) -> str:
     return f"{path}[{', '.join(map(str, index))}]" if index else path
 
 
-def _reals(m: Arithmetic, array: Array, path: str) -> Objects:
+def _reals(m: Making, array: Array, path: str) -> Objects:
     if array.dtype == object:
         numbers = [
             m.number(_rational(element, _text(path, _place(at, array.shape))))
@@ -364,7 +389,7 @@ def _mask(array: Array, path: str) -> Mask:
 # --- values -------------------------------------------------------------------------------------------------------------
 
 
-def value_of(m: Arithmetic, scope: Scope, raw: Raw, type_: Type, path: str) -> Value:
+def value_of(m: Making, scope: Scope, raw: Raw, type_: Type, path: str) -> Value:
     """What is given as a value of a type; DATA for what is none."""
     match type_:
         case types.Real(shape):

@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from presk.exact.decimals import above, exactly, shortly
 from presk.exact.scope import Scope
 from presk.exact.values import Array, Index, Items, Key, Mask, Number, Real, Record, Truth, Value
@@ -199,7 +201,7 @@ def _leaf_lines(path: str, value: Value, type_: Type, scope: Scope, bits: int, b
 
 
 def _word(element: Any) -> str:
-    return str(element).lower() if isinstance(element, bool) else str(element)
+    return str(element).lower() if isinstance(element, bool | np.bool_) else str(element)
 
 
 def _block(value: Real | Index | Mask, bits: int, full: bool) -> list[str]:

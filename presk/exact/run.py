@@ -5,6 +5,7 @@ the function is evaluated. Whatever goes wrong is a diagnostic: E9003 for the co
 binding that was being evaluated and with the calls that led to it.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,6 +16,7 @@ from presk.core.ir import Function, Origin, Program
 from presk.diagnostics.value import Diagnostic, Label, Place
 from presk.exact import output, synthesize
 from presk.exact.balls import Balls, enclose
+from presk.exact.closing import closed
 from presk.exact.defined import check_entry
 from presk.exact.draws import SEEDS
 from presk.exact.faults import COMMAND, UNDECIDED, Fault
@@ -87,6 +89,7 @@ class Outcome:
 
 def run_entry(job: Job) -> Outcome:
     """Evaluates an entry."""
+    job = dataclasses.replace(job, program=closed(job.program))
     functions = {function.name: function for function in job.program.functions}
     try:
         return Outcome(_run(job, functions))
@@ -96,7 +99,15 @@ def run_entry(job: Job) -> Outcome:
         return Outcome(None, (diagnostic(Stopped(fault, ()), job.origins, functions),))
 
 
-def _run(job: Job, functions: Mapping[str, Function]) -> Result:
+def evaluate(job: Job, m: Reals | Balls) -> Value:
+    """The value of an entry in an arithmetic of the caller's; Fault or Stopped for what goes wrong."""
+    job = dataclasses.replace(job, program=closed(job.program))
+    function, scope, found = _prepared(job, {function.name: function for function in job.program.functions})
+    return _evaluate(job, function, m, scope, found)
+
+
+def _prepared(job: Job, functions: Mapping[str, Function]) -> tuple[Function, Scope, synthesize.Sources]:
+    """The entry, its dimensions, and where its arguments come from; Fault for what is wrong or undefined before a run."""
     function = functions.get(job.entry)
     if function is None:
         raise Fault(COMMAND, f"the program has no function `{job.entry}`")
@@ -113,7 +124,11 @@ def _run(job: Job, functions: Mapping[str, Function]) -> Result:
     found = synthesize.sources(job.inputs, job.words, job.defaults, job.seed)
     dims, prefix = synthesize.determine(function, found, Scope({}, (), job.headers), job.dims)
     check_entry(job.program, job.entry, dims, prefix, job.headers, job.facts)
-    scope = Scope(dims, prefix, job.headers)
+    return function, Scope(dims, prefix, job.headers), found
+
+
+def _run(job: Job, functions: Mapping[str, Function]) -> Result:
+    function, scope, found = _prepared(job, functions)
     value = _evaluate(job, function, Reals(job.bits), scope, found)
     bounds = None
     if job.bounds:

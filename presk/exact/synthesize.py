@@ -14,7 +14,7 @@ from gmpy2 import mpq
 
 from presk.core.ir import Function, Param
 from presk.exact import draws, given
-from presk.exact.arithmetic import Arithmetic
+from presk.exact.arithmetic import Making
 from presk.exact.faults import COMMAND, DATA, Fault
 from presk.exact.given import Given, Raw
 from presk.exact.interpreter import literal
@@ -135,7 +135,7 @@ def _visit(
             pass
 
 
-def arguments(m: Arithmetic, scope: Scope, function: Function, found: Sources) -> list[Value]:
+def arguments(m: Making, scope: Scope, function: Function, found: Sources) -> list[Value]:
     """The values of an entry's parameters, in an arithmetic that is active."""
     master = draws.master_key(found.seed)
     return [
@@ -143,13 +143,13 @@ def arguments(m: Arithmetic, scope: Scope, function: Function, found: Sources) -
     ]
 
 
-def _argument(m: Arithmetic, scope: Scope, param: Param, key: bytes, found: Sources) -> Value:
+def _argument(m: Making, scope: Scope, param: Param, key: bytes, found: Sources) -> Value:
     if isinstance(param.type, types.Hyper) and param.name not in found.raws and param.name in found.defaults:
         return literal(found.defaults[param.name])
     return _value(m, scope, param.type, param.name, key, found.raws)
 
 
-def _value(m: Arithmetic, scope: Scope, type_: Type, path: str, key: bytes, raws: Mapping[str, Raw]) -> Value:
+def _value(m: Making, scope: Scope, type_: Type, path: str, key: bytes, raws: Mapping[str, Raw]) -> Value:
     if path in raws:
         return given.value_of(m, scope, raws[path], type_, path)
     match type_:
@@ -182,9 +182,7 @@ def _value(m: Arithmetic, scope: Scope, type_: Type, path: str, key: bytes, raws
             raise Fault(COMMAND, f"`{path} : {type_}` can neither be given nor drawn, so this is no entry")
 
 
-def _with_parts(
-    m: Arithmetic, scope: Scope, tree: Value, instance: Instance, path: str, raws: Mapping[str, Raw]
-) -> Value:
+def _with_parts(m: Making, scope: Scope, tree: Value, instance: Instance, path: str, raws: Mapping[str, Raw]) -> Value:
     """The tree with the parts that are given by their own paths."""
     if not isinstance(tree, Record) or not any(name.startswith(f"{path}.") for name in raws):
         return tree
@@ -201,7 +199,7 @@ def _with_parts(
     return Record(replaced)
 
 
-def initialized(m: Arithmetic, scope: Scope, instance: Instance, key: bytes) -> Value:
+def initialized(m: Making, scope: Scope, instance: Instance, key: bytes) -> Value:
     """What the initializer of a module instance makes of a key."""
     match instance:
         case Stacked(length, inner):
@@ -232,7 +230,7 @@ def initialized(m: Arithmetic, scope: Scope, instance: Instance, key: bytes) -> 
             return Record(made)
 
 
-def _parameter(m: Arithmetic, scope: Scope, field: ParamField, key: bytes) -> Real:
+def _parameter(m: Making, scope: Scope, field: ParamField, key: bytes) -> Real:
     lengths = scope.shape(field.type.shape)
     match field.init:
         case Init("zeros"):

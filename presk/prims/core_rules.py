@@ -4,7 +4,8 @@ A primitive that a program can write has the rule of the builtin (`from_surface`
 are structural: on trees and tuples they work leaf by leaf, and a real scalar goes to every leaf. Where the type decides what a
 primitive makes (`zeros`, `normal`) the declared type is what a rule is asked to accept.
 
-A rule gives all attributes that the use must have; those that say how operands lie in a result are found, never read.
+A rule gives all attributes that the use must have. How operands lie in a result is found as the language finds it, unless the
+use says it: an adjoint may lay an operand where no program can.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
-from presk.prims.attrs import Attr, AxisName, AxisNames, Length, Place, Select, Word
+from presk.prims.attrs import Align, Attr, AxisName, AxisNames, Length, Place, Select, Word
 from presk.prims.axes import axis_place
 from presk.prims.surface import At, Bound, Operand, Refused, Rule, Typed, Typer
 from presk.types.dim import Dim, NonLinear, constant
@@ -157,14 +158,47 @@ def binary(use: Use, typer: CoreTyper) -> Typed:
     """`f x, y`: two tensors are broadcast, two structures of one type meet leaf by leaf, a scalar meets every leaf."""
     left, right = use.operands
     if isinstance(left, Real) and isinstance(right, Real):
-        joined = typer.broadcast(left.shape, right.shape)
-        return Typed(Real(joined.shape), (("left", joined.left), ("right", joined.right)))
+        if not use.attrs:
+            joined = typer.broadcast(left.shape, right.shape)
+            return Typed(Real(joined.shape), (("left", joined.left), ("right", joined.right)))
+        one, other = attribute(use, "left", Align), attribute(use, "right", Align)
+        if one == whole(left.shape) and _size(left.shape) >= _size(right.shape):
+            shape = laid(right.shape, other, left.shape, typer)
+        elif other == whole(right.shape):
+            shape = laid(left.shape, one, right.shape, typer)
+        else:
+            raise refused("neither operand has the shape of the result")
+        return Typed(Real(shape), (("left", one), ("right", other)))
     if left == Real(SCALAR):
         return Typed(_structure(right))
     if right == Real(SCALAR):
         return Typed(_structure(left))
     typer.same_type(left, right, f"`{use.name}` of two structures")
     return Typed(_structure(left))
+
+
+def _size(shape: Shape) -> tuple[bool, int]:
+    return shape.prefix is not None, len(shape.axes)
+
+
+def whole(shape: Shape) -> Align:
+    """How a shape lies in itself."""
+    return Align(shape.prefix is not None, tuple(range(-len(shape.axes), 0)))
+
+
+def laid(small: Shape, align: Align, large: Shape, typer: CoreTyper) -> Shape:
+    """The larger shape with the smaller one laid on it, and the names of both; refused where it does not lie so."""
+    places = align.axes
+    if align.prefix != (small.prefix is not None) or (align.prefix and large.prefix != small.prefix):
+        raise refused(f"the prefix of `ℝ[{small}]` does not lie in `ℝ[{large}]`")
+    fits = len(places) == len(small.axes) and len(set(places)) == len(places)
+    if not fits or not all(-len(large.axes) <= place < 0 for place in places):
+        raise refused(f"`ℝ[{small}]` does not lie at {places} of `ℝ[{large}]`")
+    axes = list(large.axes)
+    for axis, place in zip(small.axes, places):
+        merged = typer.same_shape(Shape((axes[place],)), Shape((axis,)), f"`{axis}` lies on `{axes[place]}`")
+        axes[place] = merged.axes[0]
+    return typer.distinct(Shape(tuple(axes), large.prefix))
 
 
 def power(use: Use, typer: CoreTyper) -> Typed:
@@ -195,8 +229,12 @@ def sum_squares(use: Use, typer: CoreTyper) -> Typed:
 def sum_to(use: Use, typer: CoreTyper) -> Typed:
     """`sum_to ct, t`: t broadcasts into ct, and the value has t's type."""
     ct, t = (real_shape(type_, "an operand") for type_ in use.operands)
+    if use.attrs:
+        align = attribute(use, "align", Align)
+        laid(t, align, ct, typer)
+        return Typed(use.operands[1], (("align", align),))
     joined = typer.broadcast(ct, t)
-    if joined.left.prefix != (ct.prefix is not None) or len(joined.left.axes) != len(joined.shape.axes):
+    if joined.left != whole(joined.shape):
         raise refused(f"`ℝ[{t}]` does not lie in `ℝ[{ct}]`")
     return Typed(use.operands[1], (("align", joined.right),))
 

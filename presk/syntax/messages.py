@@ -232,8 +232,8 @@ def too_deep(i: int, limit: int) -> Diagnostic:
         "E0007",
         f"nested more than {limit} levels deep",
         _at(i),
-        notes=("a chain of operators nests as deep as it is long",),
-        mend="give parts of it names with `let`, or make them functions",
+        notes=("a chain of operators, or of `let`s, nests as deep as it is long",),
+        mend="make parts of it functions",
     )
 
 

@@ -9,7 +9,19 @@ from presk.prims.table import BUILTINS, NOT_IMPLEMENTED, Primitive
 from presk.syntax import tree
 from presk.syntax.tree import At
 from presk.types.dim import Dim
-from presk.types.type import Function, Hyper, HyperKind, Key, ModuleType, Params, Real, Stacked, Type
+from presk.types.type import (
+    Function,
+    Hyper,
+    HyperKind,
+    Key,
+    ModuleType,
+    Params,
+    Real,
+    Stacked,
+    Tuple,
+    Type,
+    TypeVar,
+)
 from presk.typing import expressions
 from presk.typing.annotations import body_dimension
 from presk.typing.checker import Checker
@@ -112,7 +124,14 @@ def _not_a_function(checker: Checker, expr: tree.Call, name: str, scope: Scope) 
     value = expressions.infer(checker, expr.callee, scope)
     if checker.wrong(value.type):
         return Wrong(expr.at, WRONG)
-    raise Refused("E2027", f"`{name}` is {describe(checker.subst.type(value.type))}, not a function", at=expr.callee.at)
+    type_ = checker.subst.type(value.type)
+    part = isinstance(type_, Params) and has_function(checker, type_.instance, "apply")
+    raise Refused(
+        "E2027",
+        f"`{name}` is {describe(type_)}, not a function",
+        at=expr.callee.at,
+        mend=f"call a function of the module: `{name}.apply(…)`" if part else None,
+    )
 
 
 def _field_call(checker: Checker, expr: tree.Call, callee: tree.Field, scope: Scope) -> Typed | None:
@@ -136,8 +155,17 @@ def _field_call(checker: Checker, expr: tree.Call, callee: tree.Field, scope: Sc
 
 
 def _infer_arguments(checker: Checker, expr: tree.Call, scope: Scope) -> None:
+    _infer_all(checker, expr.arguments, scope)
+
+
+def _wrong_call(checker: Checker, arguments: Sequence[tree.Argument], at: At, scope: Scope) -> Typed:
+    _infer_all(checker, arguments, scope)
+    return Wrong(at, WRONG)
+
+
+def _infer_all(checker: Checker, arguments: Sequence[tree.Argument], scope: Scope) -> None:
     """Types the arguments of a call that is refused, so that their own errors show. (One may be a module, which is no value.)"""
-    for argument in expr.arguments:
+    for argument in arguments:
         if isinstance(argument, tree.Positional | tree.Named) and module_value(checker, argument.value, scope) is None:
             expressions.infer(checker, argument.value, scope)
 
@@ -200,6 +228,9 @@ def _member_call(checker: Checker, expr: tree.Call, one: Member, module: ModuleV
             )
         parameters = expressions.infer(checker, first.value, scope)
         agrees = checker.require(parameters.type, wanted, parameters.at, "the parameter tree")
+        if not agrees and not isinstance(checker.subst.head(parameters.type), Params):
+            # The tree was left out: the other arguments are not in their places either.
+            return _wrong_call(checker, arguments, expr.at, scope)
     args = _bind(checker, expr, one, one.signatures[0].qualified, scope, arguments)
     if args is None or not agrees:
         return Wrong(expr.at, WRONG)
@@ -557,7 +588,34 @@ def _grad_of(checker: Checker, expr: tree.Call, function: Typed) -> Typed:
     # from an application further down), so the result is judged apart.
     if isinstance(checker.guard(expr.at, lambda: checker.when_known(expr.at, (type_.result,), judged)), Wrong):
         return Wrong(expr.at, WRONG)
+    _has_gradient(checker, function, argument)
     return GradOf(expr.at, Function((argument,), argument), function)
+
+
+def _has_gradient(checker: Checker, function: Typed, argument: Type) -> None:
+    """Refuses an argument in which nothing can be differentiated (E2018): all of it must be real tensors or parameter trees."""
+
+    def judged() -> Typed:
+        _has_gradient(checker, function, argument)
+        return function
+
+    if checker.unknown(argument):
+        checker.when_known(function.at, (argument,), judged)
+        return
+    type_ = checker.subst.head(argument)
+    match type_:
+        case Tuple(items):
+            for item in items:
+                _has_gradient(checker, function, item)
+        case Real() | Params() | TypeVar():
+            pass
+        case _:
+            raise Refused(
+                "E2018",
+                f"a gradient is taken in real tensors and parameter trees, not in {describe(checker.subst.type(type_))}",
+                at=function.at,
+                mend="close over it: `grad(λ θ. f(θ, …))`",
+            )
 
 
 def _grad_applied(checker: Checker, expr: tree.Call, grad: tree.Call, scope: Scope) -> Typed:

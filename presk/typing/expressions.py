@@ -4,7 +4,7 @@
 stands as `Wrong`, whose type agrees with everything.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from presk.diagnostics.suggest import closest
 from presk.elab.entities import AliasEntity, ConstEntity, DimEntity, LateEntity, ModuleHeader, OtherEntity, Signature
@@ -124,15 +124,21 @@ def _name(checker: Checker, expr: tree.Name, scope: Scope) -> Typed:
 
 def unknown_name(checker: Checker, name: str, at: At, scope: Scope) -> None:
     """E2002, with a proposal among the names in sight (the file's are proposed by whoever knows them)."""
-    near = closest(name, (*scope.names, *member_fields(checker), *BUILTINS, "grad"))
     checker.reporter.report(
         "E2002",
         at,
         f"unknown name `{name}`",
         text="nothing of this name is in scope",
-        mend=f"did you mean `{near}`?" if near is not None else None,
+        mend=proposal(name, (*scope.names, *member_fields(checker), *BUILTINS, "grad")),
         unknown=name,
+        wanted="value",
     )
+
+
+def proposal(name: str, names: Iterable[str]) -> str | None:
+    """The question whether another name was meant, where one is like it."""
+    near = closest(name, names)
+    return None if near is None else f"did you mean `{near}`?"
 
 
 def no_value(path: str) -> Refused:
@@ -212,6 +218,7 @@ def _field(checker: Checker, expr: tree.Field, scope: Scope) -> Typed:
                     f"import `{alias}` has no `{expr.name}`",
                     text="not declared there",
                     unknown=path,
+                    wanted="value",
                 )
                 return Wrong(at, WRONG)
     module = module_value(checker, expr.base, scope)
@@ -222,12 +229,13 @@ def _field(checker: Checker, expr: tree.Field, scope: Scope) -> Typed:
             mend="call it; a parameter is a field of the tree: `θ.w`",
         )
     if module is not None and module.theta is not None:
-        return _read(checker, module.theta, expr)
+        return _read(checker, module.theta, expr, part=True)
     base = infer(checker, expr.base, scope)
     return checker.when_known(at, (base.type,), lambda: _read(checker, base, expr))
 
 
-def _read(checker: Checker, base: Typed, expr: tree.Field) -> Typed:
+def _read(checker: Checker, base: Typed, expr: tree.Field, *, part: bool = False) -> Typed:
+    """A field of a parameter tree; `part` says that it is the tree of a part of the own module."""
     type_ = checker.subst.type(base.type)
     if not isinstance(type_, Params):
         raise Refused(
@@ -241,7 +249,15 @@ def _read(checker: Checker, base: Typed, expr: tree.Field) -> Typed:
     if found is None and calls.field_is_broken(checker, type_.instance, expr.name):
         return Wrong(expr.at, WRONG)
     if found is None and calls.has_function(checker, type_.instance, expr.name):
-        raise Refused("E2027", f"`{expr.name}` of module `{show(type_.instance)}` is not a value", mend="call it")
+        module = show(type_.instance)
+        written = path_of(expr.base)
+        raise Refused(
+            "E2027",
+            f"`{expr.name}` is a function of module `{module}`, no field of its tree",
+            mend=f"call it: `{written}.{expr.name}(…)`"
+            if part and written is not None
+            else f"call the module's function, the tree first: `{module}.{expr.name}(θ, …)`",
+        )
     if found is None:
         names = ", ".join(f"`{item.name}`" for item in fields) or "none"
         raise Refused(
@@ -249,6 +265,7 @@ def _read(checker: Checker, base: Typed, expr: tree.Field) -> Typed:
             f"`{show(type_)}` has no field `{expr.name}`",
             at=(expr.name_at, expr.name_at),
             notes=(f"its fields: {names}",),
+            mend=proposal(expr.name, [item.name for item in fields]),
         )
     result: Type = found.type if isinstance(found, ParamField) else Params(found.instance)
     return ReadField(expr.at, result, base, expr.name)

@@ -7,6 +7,7 @@ own module (`l1`, `blocks`), whose parameters are part of the own θ.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from presk.diagnostics.suggest import closest
 from presk.elab.entities import ModuleHeader, Signature
 from presk.prims.surface import Refused
 from presk.syntax import tree
@@ -195,12 +196,14 @@ def member(checker: Checker, instance: Instance, name: str, at: At, name_at: At,
             header = checker.env.modules.get(ref)
             signature = checker.env.members.get((ref, name))
             if header is None or signature is None:
-                functions = ", ".join(f"`{item}`" for item in header.functions) if header is not None else ""
+                functions = header.functions if header is not None else ()
+                near = closest(name, functions)
                 raise Refused(
                     "E2026",
                     f"module `{show(instance)}` has no function `{name}`",
                     at=name_at,
-                    notes=(f"its functions: {functions or 'none'}",),
+                    notes=(f"its functions: {', '.join(f'`{item}`' for item in functions) or 'none'}",),
+                    mend=None if near is None else f"did you mean `{near}`?",
                 )
             known = dict(zip(header.dims, arguments, strict=True)) | dict(hidden)
             return declared_function(checker, signature, at, known, axis_names(signature, axes))

@@ -264,6 +264,40 @@ def test_a_loop_behind_an_open_prefix_keeps_recomputing():
     same_bits({"plain": plain, **ways}, "g", args, given.headers, {"B": 3})
 
 
+def test_a_loop_that_keeps_residuals_around_one_that_cannot():
+    # A number that the sweep of `Cell.apply` reads has no zeros, so the loop of `Row.apply` recomputes; that of `Net.apply` is split.
+    given = lowered("""
+        dim N
+        fn pair(x : ℝ[n: N]) -> (ℝ[n: N], f64) = (sin(x), 0.5)
+        module Cell {
+          param w : ℝ[n: N]
+          fn apply(x : ℝ[n: N]) -> ℝ[n: N] =
+            let (y, c) = pair(x)
+            sin(y * c) * w
+        }
+        module Row {
+          use cells : stack{2}(Cell)
+          fn apply(x : ℝ[n: N]) -> ℝ[n: N] = cells.apply(x)
+        }
+        module Net {
+          use rows : stack{2}(Row)
+          fn apply(x : ℝ[n: N]) -> ℝ[n: N] = rows.apply(sin(x))
+        }
+        fn f(θ : params Net, x : ℝ[n: N]) -> (params Net, ℝ[n: N]) =
+          grad(λ (θ, x). sum(Net.apply(θ, x)))((θ, x))
+    """)
+    ways = {way: done.program for way, done in all_ways(given.program).items()}
+    program = ways[Remat.STORE, False]
+    assert {"Net.apply.fwd", "Net.apply.bwd", "Net.apply.fold_bwd"} <= set(names_of(program))
+    assert "Row.apply.vjp" in names_of(program) and "Row.apply.bwd" not in names_of(program)
+    plain = differentiate(given.program).program
+    for one in (plain, *ways.values()):
+        sound(one, given.headers, "after differentiation")
+    against_differences(given.program, plain, "f.lambda0", given.headers, {"N": 3})
+    args = arguments(named(given.program, "f"), given.headers, {"N": 3})
+    same_bits({"plain": plain, **ways}, "f", args, given.headers, {"N": 3})
+
+
 def test_a_draw_in_a_stack_is_each_layers_own():
     given = corpus("tutorial/09_dropout.psk", Mode.TRAINING)
     ways = {way: done.program for way, done in all_ways(given.program).items()}

@@ -30,8 +30,8 @@ MAIN: Final = "main.psk"
 EDIT: Final = ("gelu(h · w)", "tanh(h · w)")
 """A change of one body; the first of its text is changed."""
 
-RUNS: Final = 5
-SECONDS: Final = 8.0
+RUNS: Final = 3
+SECONDS: Final = 4.0
 """How often a time is taken, and after how long no more."""
 
 FINGERPRINTS: Final = Fingerprints()

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from presk.cache.index import PAGE_CACHE_KIB
 from presk.daemon import connect, protocol
-from presk.daemon.messages import Observed, State, Watching, decode_state, encode
+from presk.daemon.engines import MEMORY_BYTES
+from presk.daemon.messages import State, decode_state
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PROGRAM: Final = ROOT / "corpus" / "nlp" / "05_gpt.psk"
@@ -55,7 +57,8 @@ class Desk:
     def state(self) -> State:
         """The daemon's state."""
         connection = connect.attempt(self.folder, protocol.MANAGE)
-        assert connection is not None
+        if connection is None:
+            raise RuntimeError("the daemon has gone: sources were edited while it was measured")
         connection.send(protocol.frame(protocol.STATUS))
         found = connection.receive()
         connection.close()
@@ -72,8 +75,7 @@ class Desk:
 
     def ask(self) -> None:
         """One check over a connection of its own, from this process."""
-        connection = connect.attempt(self.folder, protocol.REQUEST)
-        assert connection is not None
+        connection = connect.obtain(self.folder, self.env)
         connection.send(self.request())
         while (found := connection.receive()) is not None and found[0] != protocol.EXIT:
             pass
@@ -90,14 +92,14 @@ def desk() -> Iterator[Desk]:
             made.check()
             yield made
         finally:
-            life = connect.LifeLock(made.state().temporary)
             connection = connect.attempt(made.folder, protocol.MANAGE)
             if connection is not None:
+                life = connect.LifeLock(made.state().temporary)
                 connection.send(protocol.frame(protocol.STOP))
                 connection.receive()
                 connection.close()
-            life.wait(20)
-            life.close()
+                life.wait(20)
+                life.close()
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -106,10 +108,11 @@ def seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def shown(name: str, values: Sequence[float]) -> str:
-    """Median and the quarter around it, in milliseconds."""
+def shown(name: str, values: Sequence[float], ratio: str = "") -> None:
+    """Prints median and the quarter around it, in milliseconds, and what it is a multiple of."""
     low, middle, high = statistics.quantiles(values, n=4)
-    return f"{name:<54}{middle * 1e3:>9.1f} ms   ({low * 1e3:.1f} to {high * 1e3:.1f}, least {min(values) * 1e3:.1f})"
+    spread = f"({low * 1e3:.1f} to {high * 1e3:.1f}, least {min(values) * 1e3:.1f})"
+    print(f"{name:<62}{middle * 1e3:>9.1f} ms   {spread:<38}{ratio}", flush=True)
 
 
 def wall_time(at: Desk) -> None:
@@ -121,40 +124,50 @@ def wall_time(at: Desk) -> None:
         "python -c 'import presk.cli.client'": lambda: subprocess.run(
             [sys.executable, "-c", "import presk.cli.client, os; os._exit(0)"], cwd=ROOT, check=True
         ),
-        "presk check, nothing changed": at.check,
-        "the same over a connection of a process that runs": at.ask,
+        "presk check 05_gpt.psk, nothing changed": at.check,
+        "  the same over a connection of a process that runs": at.ask,
     }
     times: dict[str, list[float]] = {name: [] for name in parts}
-    for _ in range(60):
+    for _ in range(40):
         for name, call in parts.items():
             times[name].append(seconds(call))
+    base = times["python -c pass"]
     for name, values in times.items():
-        print(shown(name, values))
-    ratios = [ours / theirs for ours, theirs in zip(times["presk check, nothing changed"], times["python -c pass"])]
-    print(f"{'presk check / python -c pass':<54}{statistics.median(ratios):>9.2f}      (aim: at most 2)")
+        ratio = statistics.median([ours / theirs for ours, theirs in zip(values, base, strict=True)])
+        aim = "; aim: at most 2" if name.startswith("presk") else ""
+        shown(name, values, f"{ratio:.2f} times `python -c pass`{aim}")
 
 
 def without_daemon(at: Desk) -> None:
-    """The same check by a process of its own, from the disk."""
+    """The same check by a process of its own, from the disk, in turns with the daemon's."""
     argv = [SCRIPT, "--no-daemon", "check", at.program.name]
-    times = [
-        seconds(lambda: subprocess.run(argv, cwd=at.program.parent, env=at.env, capture_output=True, check=True))
-        for _ in range(7)
-    ]
-    print(shown("presk --no-daemon check, from the disk", times))
+    theirs, ours = [], []
+    for _ in range(7):
+        theirs.append(
+            seconds(lambda: subprocess.run(argv, cwd=at.program.parent, env=at.env, capture_output=True, check=True))
+        )
+        ours.append(seconds(at.check))
+    ratio = statistics.median([a / b for a, b in zip(theirs, ours, strict=True)])
+    shown("presk --no-daemon check 05_gpt.psk, from the disk", theirs, f"{ratio:.1f} times the daemon's")
 
 
 def many_clients(at: Desk) -> None:
-    """A hundred scripts at once."""
+    """A hundred scripts at once, against a hundred that do nothing."""
 
-    def all_at_once() -> None:
-        threads = [threading.Thread(target=at.check) for _ in range(100)]
+    def all_at_once(call: Callable[[], object]) -> None:
+        threads = [threading.Thread(target=call) for _ in range(100)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    print(f"{'100 clients at once':<54}{seconds(all_at_once) * 1e3:>9.0f} ms")
+    bare = [sys.executable, "-c", "pass"]
+    theirs, ours = [], []
+    for _ in range(3):
+        theirs.append(seconds(lambda: all_at_once(lambda: subprocess.run(bare, check=True))))
+        ours.append(seconds(lambda: all_at_once(at.check)))
+    ratio = statistics.median([a / b for a, b in zip(ours, theirs, strict=True)])
+    shown("100 times `presk check 05_gpt.psk` at once", ours, f"{ratio:.2f} times as many `python -c pass`")
 
 
 def rate(at: Desk) -> None:
@@ -175,48 +188,55 @@ def rate(at: Desk) -> None:
             thread.join()
 
     four = seconds(together)
-    print(f"{'requests per second, one after the other':<54}{number / one:>9.0f}")
-    print(f"{'requests per second, four clients of the same':<54}{number / four:>9.0f}")
-
-
-def after_kill(at: Desk) -> None:
-    """The first answer after the daemon was killed."""
-    times = []
-    for _ in range(5):
-        os.kill(at.state().pid, signal.SIGKILL)
-        connect.wait_until_gone(at.folder, 10)
-        times.append(seconds(at.check))
-    print(shown("the first answer after kill -9 of the daemon", times))
-
-
-def edits(at: Desk) -> None:
-    """From an edit of one function to its diagnostics, as `presk watch` has them: told, then asked."""
-    connection = connect.attempt(at.folder, protocol.REQUEST)
-    assert connection is not None
-    wanted = Watching((Observed(str(at.program), fresh=True),))
-    connection.send(protocol.frame(protocol.WATCH, encode(wanted)))
-    text = at.program.read_text("utf-8")
-    times = []
-    time.sleep(0.5)
-    for number in range(55):
-        started = time.perf_counter()
-        at.program.write_text(text + EDITED.format(number=number), "utf-8")
-        found = connection.receive()
-        assert found is not None
-        at.ask()
-        times.append(time.perf_counter() - started)
-        time.sleep(0.05)
-    connection.close()
-    at.program.write_text(text, "utf-8")
-    values = sorted(times[5:])
+    print(f"{'requests of `check 05_gpt.psk` per second, one after the other':<62}{number / one:>9.0f}")
     print(
-        f"{'an edit of one function to fresh diagnostics':<54}{statistics.median(values) * 1e3:>9.1f} ms   "
-        f"(95th percentile {values[int(len(values) * 0.95)] * 1e3:.1f}; 30 ms of it wait for quiet)"
+        f"{'requests per second, four clients of the same':<62}{number / four:>9.0f}      {one / four:.2f} times one client's"
     )
 
 
+def after_kill(at: Desk) -> None:
+    """The first answer after the daemon was killed, against a process of its own."""
+    argv = [SCRIPT, "--no-daemon", "check", at.program.name]
+    theirs, ours = [], []
+    for _ in range(5):
+        os.kill(at.state().pid, signal.SIGKILL)
+        connect.wait_until_gone(at.folder, 10)
+        ours.append(seconds(at.check))
+        theirs.append(
+            seconds(lambda: subprocess.run(argv, cwd=at.program.parent, env=at.env, capture_output=True, check=True))
+        )
+    ratio = statistics.median([a / b for a, b in zip(ours, theirs, strict=True)])
+    shown("presk check 05_gpt.psk after kill -9 of the daemon", ours, f"{ratio:.2f} times without a daemon")
+
+
+def edits(at: Desk) -> None:
+    """From an edit of one function to the line that `presk watch` prints behind its diagnostics."""
+    argv = [SCRIPT, "watch", at.program.name]
+    text = at.program.read_text("utf-8")
+    watch = subprocess.Popen(argv, cwd=at.program.parent, env=at.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert watch.stdout is not None
+    try:
+        watch.stdout.readline()
+        times = []
+        for number in range(55):
+            time.sleep(0.1)
+            started = time.perf_counter()
+            at.program.write_text(text + EDITED.format(number=number), "utf-8")
+            while b"changed: " not in watch.stdout.readline():
+                pass
+            times.append(time.perf_counter() - started)
+    finally:
+        watch.terminate()
+        watch.stdout.close()
+        watch.wait()
+        at.program.write_text(text, "utf-8")
+    values = sorted(times[5:])
+    tail = f"95th percentile {values[int(len(values) * 0.95)] * 1e3:.1f} ms; 30 ms of it wait for quiet"
+    shown(f"presk watch 05_gpt.psk: from an edit to its diagnostics, {len(values)}", values, tail)
+
+
 def memory(at: Desk) -> None:
-    """Two thousand edits: what daemon and worker hold."""
+    """Two thousand edits: what daemon and workers hold. The memory of a worker's engine is full after some 300."""
     text = at.program.read_text("utf-8")
     held = []
     for number in range(2000):
@@ -226,8 +246,15 @@ def memory(at: Desk) -> None:
             state = at.state()
             held.append((state.memory, sum(worker.memory for worker in state.workers)))
     at.program.write_text(text, "utf-8")
-    print("memory after each 250 of 2000 edits, daemon and workers, in MiB:")
-    print("  " + "  ".join(f"{daemon >> 20}+{workers >> 20}" for daemon, workers in held))
+    listed = "  ".join(f"{daemon >> 20}+{workers >> 20}" for daemon, workers in held)
+    print(f"memory after each 250 of 2000 edits of 05_gpt.psk, daemon and workers, in MiB:\n  {listed}")
+    ratio = sum(held[-1]) / sum(held[1])
+    print(
+        f"{'memory after 2000 edits':<62}{sum(held[-1]) / 2**20:>9.1f} MiB  {ratio:.3f} times that after 500; aim: flat"
+    )
+    print(
+        f"  an engine keeps at most {MEMORY_BYTES >> 20} MiB of answers, the index {PAGE_CACHE_KIB >> 10} MiB of pages"
+    )
 
 
 def main() -> None:

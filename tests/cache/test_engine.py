@@ -428,6 +428,7 @@ def test_engines_with_other_code_share_a_store_without_meeting(workshop):
     ],
 )
 def test_editing_a_module_redoes_the_stages_that_reach_it(workshop, file, recomputed):
+    """Item 4 of the requirements on the daemon: the tool's own code is in the key, by content."""
     first = workshop.store()
     check(workshop.engine(first), SHEET)
     first.close()

@@ -46,6 +46,7 @@ def test_a_sample_is_as_large_as_asked_and_depends_on_the_seed(filled):
 
 
 def test_a_drifting_stage_is_quarantined_and_reported(workshop):
+    """Item 15 of the requirements on the daemon."""
     store = workshop.store()
     engine = workshop.engine(store)
     SETTINGS["drift"] = 1

@@ -127,6 +127,66 @@ def test_dump(console: Console, golden: Golden) -> None:
     golden("cli/dump.txt", console.transcript)
 
 
+GRADIENT = """\
+const D = 4
+dim B
+
+module Linear{In Out : dim} {
+  param w : ℝ[In, Out]
+  param b : ℝ[Out]
+  fn apply(x : ℝ[..., In]) -> ℝ[..., Out] = x · w + b
+}
+
+fn loss(θ : params Linear{D, 2}, x : ℝ[batch: B, D]) -> ℝ[] =
+  let y = Linear.apply(θ, x)
+  mean(y^2)
+
+fn slope(θ : params Linear{D, 2}, x : ℝ[batch: B, D]) -> params Linear{D, 2} =
+  grad(λ θ. loss(θ, x))(θ)
+"""
+
+
+def test_dump_of_stages_of_the_core(console: Console, golden: Golden) -> None:
+    console.write("gradient.psk", GRADIENT)
+    console.presk("dump", "gradient.psk", "--stage", "core")
+    console.presk("dump", "gradient.psk", "--stage", "core", "--entry", "Linear.apply")
+    console.presk("dump", "gradient.psk", "--stage", "core-after-ad", "--entry", "slope")
+    console.presk("dump", "gradient.psk", "--stage", "realize", "--entry", "slope")
+    golden("cli/dump_core.txt", console.transcript)
+
+
+def test_dump_as_equations(console: Console, golden: Golden) -> None:
+    console.write("gradient.psk", GRADIENT)
+    console.presk("dump", "gradient.psk", "--stage", "elab", "--format", "unicode")
+    console.presk("dump", "gradient.psk", "--stage", "core-after-ad", "--format", "unicode", "--entry", "slope")
+    console.presk("dump", "gradient.psk", "--format", "latex", "--const", "D=5")
+    console.presk("dump", "gradient.psk", "--format", "latex", "--standalone")
+    console.presk("dump", "bad.psk", "--format", "unicode")
+    console.presk("dump", "warned.psk", "--format", "unicode")
+    golden("cli/dump_equations.txt", console.transcript)
+
+
+def test_dump_with_options_that_do_not_go_together(console: Console, golden: Golden) -> None:
+    for stage, *others in (
+        ("tokens", "--format", "unicode"),
+        ("ast", "--format", "latex"),
+        ("core", "--format", "latex", "--standalone"),
+        ("core-after-ad", "--format", "json"),
+        ("realize", "--format", "unicode"),
+        ("sched", "--format", "json"),
+        ("elab", "--standalone"),
+        ("elab", "--standalone", "--format", "unicode"),
+        ("elab", "--format", "tex"),
+        ("tokens", "--mode", "training"),
+        ("ast", "--unroll-stack"),
+        ("elab", "--entry", "loss", "--format", "unicode"),
+        ("core", "--remat", "store"),
+        ("core", "--realize", "bf16"),
+    ):
+        assert console.presk("dump", "good.psk", "--stage", stage, *others).code == 2
+    golden("cli/dump_options.txt", console.transcript)
+
+
 def test_dump_of_what_is_wrong(console: Console, golden: Golden) -> None:
     console.write("broken.psk", "const D = 4\nfn f(x : ℝ[D]) -> ℝ[D] = (x +\nfn g(x : ℝ[D]) -> ℝ[D] = x + z\n")
     for stage in ("tokens", "ast", "elab"):

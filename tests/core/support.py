@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
 from presk.cache.engine import Engine
+from presk.cache.fingerprint import Fingerprints
 from presk.check import Checked, check_program
 from presk.core.effects import Effects
 from presk.core.effects import summarize as effects_of
@@ -43,6 +44,24 @@ class Lowered:
         return self.core.functions()
 
 
+@cache
+def fingerprints() -> Fingerprints:
+    """Of the compiler; its sources are read once."""
+    return Fingerprints()
+
+
+def engine() -> Engine:
+    """An engine that knows nothing yet."""
+    return Engine(None, fingerprints=fingerprints())
+
+
+def typed_source(folder: Path, files: Mapping[str, str]) -> TypedProgram:
+    """A program of files that are written here, typed; it may have errors that are found later."""
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return _checked(engine(), folder / next(iter(files)), errors=True)[1]
+
+
 def from_source(
     folder: Path, files: Mapping[str, str], mode: Mode = Mode.INFERENCE, *, errors: bool = False
 ) -> Lowered:
@@ -50,14 +69,14 @@ def from_source(
     and has errors all the same: of effects, of gradients."""
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
-    engine = Engine(None)
-    return _lowered(engine, *_checked(engine, folder / next(iter(files)), errors=errors), mode)
+    own = engine()
+    return _lowered(own, *_checked(own, folder / next(iter(files)), errors=errors), mode)
 
 
 def from_file(path: Path, mode: Mode = Mode.INFERENCE) -> Lowered:
     """The core of a program without errors."""
-    engine = Engine(None)
-    return _lowered(engine, *_checked(engine, path), mode)
+    own = engine()
+    return _lowered(own, *_checked(own, path), mode)
 
 
 def _checked(engine: Engine, path: Path, *, errors: bool = False) -> tuple[Checked, TypedProgram]:
@@ -75,8 +94,8 @@ def _lowered(engine: Engine, checked: Checked, typed: TypedProgram, mode: Mode) 
 
 @lru_cache
 def _corpus(file: str) -> tuple[Engine, Checked, TypedProgram]:
-    engine = Engine(None)
-    return (engine, *_checked(engine, CORPUS / file))
+    own = engine()
+    return (own, *_checked(own, CORPUS / file))
 
 
 @lru_cache

@@ -35,23 +35,27 @@ def by_name(summary: Summary) -> dict[str, Class]:
     return dict(zip(summary.parameters, summary.classes()))
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ("x + y * z", (SMOOTH, SMOOTH, SMOOTH)),
-        ("relu(x) - relu(-x) + y", (KINK, SMOOTH, SMOOTH)),
-        ("max(x, y) + tanh(z)", (KINK, KINK, SMOOTH)),
-        ("clamp(x, y, z)", (KINK, KINK, KINK)),
-        ("gelu(x) * sqrt(y) / exp(z)", (SMOOTH, SMOOTH, SMOOTH)),
-        ("sum(x) + real(argmax(y)) + z", (SMOOTH, DISC, SMOOTH)),
-        ("one_hot(argmax(x)) * relu(y)", (DISC, KINK, SMOOTH)),
-        ("x", (SMOOTH, SMOOTH, SMOOTH)),
-        ("relu(x) * sum(y) + abs(x) * real(argmax(x))", (DISC, SMOOTH, SMOOTH)),
-    ],
+BODIES: Final = (
+    ("x + y * z", (SMOOTH, SMOOTH, SMOOTH)),
+    ("relu(x) - relu(-x) + y", (KINK, SMOOTH, SMOOTH)),
+    ("max(x, y) + tanh(z)", (KINK, KINK, SMOOTH)),
+    ("clamp(x, y, z)", (KINK, KINK, KINK)),
+    ("gelu(x) * sqrt(y) / exp(z)", (SMOOTH, SMOOTH, SMOOTH)),
+    ("sum(x) + real(argmax(y)) + z", (SMOOTH, DISC, SMOOTH)),
+    ("one_hot(argmax(x)) * relu(y)", (DISC, KINK, SMOOTH)),
+    ("x", (SMOOTH, SMOOTH, SMOOTH)),
+    ("relu(x) * sum(y) + abs(x) * real(argmax(x))", (DISC, SMOOTH, SMOOTH)),
 )
-def test_the_worst_class_on_any_path(tmp_path: Path, body: str, expected: tuple[Class, ...]) -> None:
-    found = classes(tmp_path, f"fn f(x : ℝ[4], y : ℝ[4], z : ℝ[4]) -> ℝ[4] = {body}\n", "f")
-    assert tuple(found.values()) == expected
+"""Bodies of functions of three tensors, and their classes."""
+
+
+def test_the_worst_class_on_any_path(tmp_path: Path) -> None:
+    source = "".join(
+        f"fn f{place}(x : ℝ[4], y : ℝ[4], z : ℝ[4]) -> ℝ[4] = {body}\n" for place, (body, _) in enumerate(BODIES)
+    )
+    found = summaries(from_source(tmp_path, {"main.psk": HEAD + source}))
+    for place, (body, expected) in enumerate(BODIES):
+        assert found[f"f{place}"].classes() == expected, body
 
 
 def test_calls_use_the_callees_summary(tmp_path: Path) -> None:
@@ -244,48 +248,41 @@ def test_classes_are_those_of_all_paths(function: Function) -> None:
 
 
 @given(straight_lines(), st.integers(0, 3))
-def test_a_fold_is_as_bad_as_its_unrolled_form(body: Function, count: int) -> None:
-    """The body carries its first two parameters; a fold covers any number of iterations, and three reach everything here."""
-    pair = Tuple((REAL, REAL))
-    first = len(body.params) + len(body.bindings)
-    carried = Function(
-        "g",
-        (),
-        (Param("s", pair), Param("c", REAL)),
-        pair,
-        (
-            Binding(2, None, REAL, Project(0, 0)),
-            Binding(3, None, REAL, Project(0, 1)),
-            *(
-                Binding(
-                    one.var + 2,
-                    None,
-                    REAL,
-                    Prim(one.op.name, tuple((2, 3, 1)[arg] if arg < 3 else arg + 2 for arg in one.op.args)),
-                )
-                for one in body.bindings
-                if isinstance(one.op, Prim)
-            ),
-            Binding(first + 3, None, pair, MakeTuple((((2, 3, 1)[body.returns] if body.returns < 3 else body.returns + 2), 2))),
-        ),
-        first + 3,
-    )  # fmt: skip
+def test_a_fold_is_as_bad_as_its_unrolled_forms(body: Function, count: int) -> None:
+    """A fold stands for any number of iterations; of two items and one extra argument, five iterations show everything."""
+    carried = _carrying(body)
     params = tuple(Param(name, REAL) for name in "abc")
-    start = Binding(3, None, pair, MakeTuple((0, 1)))
-    loop = Binding(4, None, pair, Fold(constant(count), "g", (), None, (), 3, (2,)))
-    folded = Function("f", (), params, pair, (start, loop), 4)
-    found = summarize((folded, carried), {}).classes()
-    unrolled = summarize((_unrolled(carried, 4, params, pair), carried), {}).classes()
-    assert all(one >= other for one, other in zip(found, unrolled))
-    shorter = [summarize((_unrolled(carried, times, params, pair), carried), {}).classes() for times in range(6)]
-    assert found == tuple(max(one) for one in zip(*shorter))
+    start = Binding(3, None, PAIR, MakeTuple((0, 1)))
+    loop = Binding(4, None, PAIR, Fold(constant(count), "g", (), None, (), 3, (2,)))
+    found = summarize((Function("f", (), params, PAIR, (start, loop), 4), carried), {}).classes()
+    unrolled = [summarize((_unrolled(carried, times, params), carried), {}).classes() for times in range(6)]
+    assert found == tuple(max(one) for one in zip(*unrolled))
 
 
-def _unrolled(body: Function, times: int, params: tuple[Param, ...], pair: Tuple) -> Function:
-    bindings = [Binding(3, None, pair, MakeTuple((0, 1)))]
+PAIR: Final = Tuple((REAL, REAL))
+
+
+def _carrying(body: Function) -> Function:
+    """`g((a, b), c)`, whose value is (the body's, a)."""
+
+    def moved(var: int) -> int:
+        return (2, 3, 1)[var] if var < 3 else var + 2
+
+    bindings = [Binding(2, None, REAL, Project(0, 0)), Binding(3, None, REAL, Project(0, 1))]
+    for one in body.bindings:
+        assert isinstance(one.op, Prim)
+        bindings.append(Binding(moved(one.var), None, REAL, Prim(one.op.name, tuple(map(moved, one.op.args)))))
+    last = bindings[-1].var + 1
+    bindings.append(Binding(last, None, PAIR, MakeTuple((moved(body.returns), 2))))
+    return Function("g", (), (Param("s", PAIR), Param("c", REAL)), PAIR, tuple(bindings), last)
+
+
+def _unrolled(body: Function, times: int, params: tuple[Param, ...]) -> Function:
+    """The body called a number of times, one after the other."""
+    bindings = [Binding(3, None, PAIR, MakeTuple((0, 1)))]
     for place in range(times):
-        bindings.append(Binding(4 + place, None, pair, Call(body.name, (), None, (3 + place, 2))))
-    return Function("f", (), params, pair, tuple(bindings), 3 + times)
+        bindings.append(Binding(4 + place, None, PAIR, Call(body.name, (), None, (3 + place, 2))))
+    return Function("f", (), params, PAIR, tuple(bindings), 3 + times)
 
 
 def test_an_axis_attribute_changes_nothing() -> None:

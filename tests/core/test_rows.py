@@ -4,18 +4,22 @@
 another part's table (derivatives) that this table has not.
 """
 
+import ast
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
+import presk.core
 from presk.ad.rules.table import DERIVATIVES
-from presk.core.ir import Binding, Prim, Program
+from presk.core.ir import Prim, Program
 from presk.core.parse import parse
 from presk.core.text import print_program
 from presk.core.verify import verify_function
 from presk.elab.entities import ModuleHeader
+from presk.prims.attrs import Attrs
 from presk.prims.core_rows import CORE, CoreRow
 from presk.prims.regularity import Class
 from presk.prims.table import BUILTINS
@@ -143,16 +147,15 @@ def findings(program: Program) -> list[str]:
     return [one.text for one in verify_function(program.functions[0], {}, HEADERS, after="a test")]
 
 
-def changed(program: Program, **changes: object) -> Program:
-    """The program with another operation."""
+def changed(program: Program, args: tuple[int, ...] | None = None, attrs: Attrs | None = None) -> Program:
+    """The program with other operands or attributes."""
     (function,) = program.functions
     (binding,) = function.bindings
     assert isinstance(binding.op, Prim)
-    op = msgspec.structs.replace(binding.op, **changes)
-    other = Binding(binding.var, binding.name, binding.type, op)
-    return Program(
-        (type(function)(function.name, function.dims, function.params, function.result, (other,), function.returns),)
+    op = Prim(
+        binding.op.name, args if args is not None else binding.op.args, attrs if attrs is not None else binding.op.attrs
     )
+    return Program((replace(function, bindings=(replace(binding, op=op),)),))
 
 
 def test_there_is_a_use_of_every_row() -> None:
@@ -242,6 +245,31 @@ def test_a_substitute_is_proposed_where_a_program_can_jump(row: CoreRow) -> None
     written = row.written if row.written is not None else row.name
     jumps = Class.DISC in row.regularity(types) and (written in BUILTINS or row.draws)
     assert (row.substitute is not None) is jumps
+
+
+PASSES: Final = ("core", "ad")
+
+
+def compared(source: str) -> set[str]:
+    """The strings that a module compares something with, or matches."""
+    found: list[ast.expr] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            for side in (node.left, *node.comparators):
+                found += side.elts if isinstance(side, ast.Tuple | ast.List | ast.Set) else [side]
+        elif isinstance(node, ast.MatchValue):
+            found.append(node.value)
+    return {one.value for one in found if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+
+
+def test_no_pass_compares_the_name_of_a_primitive() -> None:
+    """L268: what a pass has to know of a primitive, it asks of a column."""
+    assert compared("a == 'x' or b in ('y', z)\nmatch c:\n  case 'w': pass\n") == {"x", "y", "w"}
+    root = Path(presk.core.__file__).parents[1]
+    modules = [path for folder in PASSES for path in (root / folder).rglob("*.py")]
+    assert len(modules) > 40
+    for path in modules:
+        assert compared(path.read_text("utf-8")) & (set(CORE) | set(BUILTINS)) == set(), path
 
 
 def test_classes_are_ordered_and_shown() -> None:

@@ -1,14 +1,18 @@
-"""The requirements on the cache, as they show from outside: through the command and the daemon (items 1-14).
+"""The requirements on the cache, as they show from outside: through the command and the daemon (items 1-15 and 35).
 
-What the store and the engine promise by themselves is tested in `tests/cache`; JIT code and LLVM's libraries have their tests with the
-kernels.
+What the store and the engine promise by themselves is tested in `tests/cache`. The table in `docs/daemon.md` names the tests of each
+item.
 """
 
 import os
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.daemon.support import BAD, GOOD, Home, same
 
@@ -22,6 +26,92 @@ def computed(home: Home, *argv: str, env: dict[str, str] | None = None, cwd: Pat
     found = COMPUTED.search(done.complaint)
     assert found is not None, done.complaint
     return int(found.group(2))
+
+
+def audited(home: Home, hook: str, *argv: str) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, whose audit events a function `hook(event, arguments)` sees; what the process prints
+    to standard error at its end is what `hook` gathered in `seen`."""
+    program = (
+        f"import os, sys\nseen = []\n{hook}\n"
+        "from io import BytesIO\nfrom pathlib import Path\nfrom presk.cli.app import run\nsys.addaudithook(hook)\n"
+        "code = run(sys.argv[1:], cwd=Path.cwd(), env=dict(os.environ), stdout=BytesIO(), stderr=BytesIO())\n"
+        "print(code, *seen)\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-P", "-c", program, *argv],
+        cwd=home.work,
+        env=home.env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+def test_item_01_each_file_is_opened_once(home: Home) -> None:
+    """The program, and a library that three files import: what is hashed is what is compiled."""
+    imports = 'import "lib.psk" as lib\n'
+    home.write("lib.psk", GOOD)
+    home.write("one.psk", imports + "fn f(x : ℝ[lib.D]) -> ℝ[lib.D] = x\n")
+    home.write("two.psk", imports + "fn g(x : ℝ[lib.D]) -> ℝ[lib.D] = x\n")
+    home.write("main.psk", imports + 'import "one.psk" as one\nimport "two.psk" as two\nfn h(x : ℝ[3]) -> ℝ[3] = x\n')
+    hook = (
+        "def hook(event, arguments):\n"
+        "    if event == 'open' and str(arguments[0]).endswith('.psk'): seen.append(os.path.basename(arguments[0]))"
+    )
+    for _ in range(2):  # from nothing, and from the disk
+        said = audited(home, hook, "check", "main.psk").stdout.split()
+        assert said[0] == "0"
+        assert sorted(said[1:]) == ["lib.psk", "main.psk", "one.psk", "two.psk"]
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "flip", "foreign"])
+def test_item_02_a_damaged_entry_is_a_counted_miss(home: Home, damage: str) -> None:
+    """Every blob of the store at once; the daemon has nothing of it in memory."""
+    home.write("fifty.psk", "".join(f"fn f{number}(x : ℝ[3]) -> ℝ[3] = x + {number}.5\n" for number in range(50)) + BAD)
+    right = home.alone("check", "fifty.psk")
+    blobs = [path for path in (home.presk_home / "cache").glob("*/blobs/*/*") if path.is_file()]
+    assert len(blobs) > 2
+    whole = [path.read_bytes() for path in blobs]
+    assert all(whole), "no valid entry is empty"
+    for at, path in enumerate(blobs):
+        data = whole[at]
+        path.unlink()
+        path.write_bytes(
+            {
+                "empty": b"",
+                "cut": data[: len(data) // 2],
+                "flip": data[:100] + bytes((data[100] ^ 1,)) + data[101:],
+                "foreign": whole[at - 1],
+            }[damage]
+        )
+    # A comment redoes what belongs to the whole file, for which the other entries are read.
+    home.write("fifty.psk", f"-- a comment\n{(home.work / 'fifty.psk').read_text('utf-8')}")
+    done = home.presk("check", "fifty.psk")
+    assert done.code == right.code == 1
+    assert done.text == home.alone("check", "fifty.psk", env={"PRESK_CACHE": str(home.root / "new")}).text
+    entries = home.presk("cache", "verify", "--sample", "0").text
+    stats = home.presk("cache", "stats").text
+    counted = sum(int(number) for number in re.findall(r"^(?:damaged|empty): (\d+)", stats, re.MULTILINE))
+    assert counted >= 1, entries + stats
+
+
+def test_item_03_nothing_is_used_before_its_digest_was_checked(home: Home) -> None:
+    """There is no object code yet. What there is, a planted value that decodes, is refused for its digest, not for its form."""
+    home.write("good.psk", GOOD)
+    assert home.presk("check", "good.psk").code == 0
+    home.stop()
+    database = next((home.presk_home / "cache").rglob("cache.db"))
+    with sqlite3.connect(database) as index:
+        rows = index.execute("SELECT rowid, value FROM Cache").fetchall()
+        values = [(rowid, value) for rowid, value in rows if len(value) > 200]
+        for (rowid, _), (_, other) in zip(values, values[1:] + values[:1], strict=True):
+            index.execute("UPDATE Cache SET value = ? WHERE rowid = ?", (other, rowid))
+    index.close()
+    assert len(values) > 2
+    for ask in (home.presk, home.alone):
+        done = ask("check", "good.psk")
+        assert (done.code, done.out) == (0, b"")
+    assert re.search(r"^damaged: [1-9]", home.presk("cache", "stats").text, re.MULTILINE)
 
 
 def test_item_05_what_was_looked_for_and_absent_is_an_input(shared: Home) -> None:
@@ -98,6 +188,23 @@ def test_item_10_the_cache_never_fails_a_job(home: Home) -> None:
     same(home.presk("check", "bad.psk"), right)
 
 
+def test_item_11_the_store_is_bounded_in_bytes(home: Home) -> None:
+    """What was used least recently goes first, and what is asked next is computed again."""
+    for name in ("old.psk", "new.psk"):
+        home.write(name, "".join(f"fn {name[:3]}{number}(x : ℝ[3]) -> ℝ[3] = x\n" for number in range(40)))
+        assert home.presk("check", name).code == 0
+    home.stop()
+    folder = home.presk_home / "cache"
+    assert re.match(r"\d+ entries evicted", home.presk("cache", "gc", "--max-bytes", "250000").text)
+    size = re.search(r"^size: ([\d.]+) KiB of ", home.presk("cache", "stats").text, re.MULTILINE)
+    assert size is not None
+    assert float(size.group(1)) * 1024 <= 250_000
+    blobs = sum(path.stat().st_size for path in folder.glob("*/blobs/*/*"))
+    assert blobs <= 250_000
+    home.stop()
+    assert computed(home, "new.psk") < computed(home, "old.psk")
+
+
 def test_item_12_nothing_of_the_surroundings_is_an_ingredient(shared: Home, tmp_path: Path) -> None:
     assert computed(shared, "good.psk") == 0
     env = {f"PRESK_UNRELATED_{number}": str(number) for number in range(50)} | {"HOME": "/nowhere", "LANG": "tr_TR"}
@@ -131,6 +238,22 @@ def test_item_13_why_names_what_differs(shared: Home) -> None:
     assert "differs" in said or "changed" in said
 
 
+def test_item_13_why_speaks_of_the_file_that_is_meant(home: Home) -> None:
+    """Two files declare a function of the same name."""
+    for name in ("a.psk", "b.psk"):
+        home.write(name, f"fn same(x : ℝ[3]) -> ℝ[3] = x + {ord(name[0])}.0\n")
+        home.presk("check", name)
+    home.write("b.psk", "fn same(x : ℝ[3]) -> ℝ[3] = x + 7.0\n")
+    home.presk("check", "b.psk")
+    for ask in (home.presk, home.alone):
+        first = ask("why", "a.psk", "same").text.splitlines()[0]
+        assert first.startswith("parse (a.psk: fn same) ")
+        assert "first time" in first
+        first = ask("why", "b.psk", "same").text.splitlines()[0]
+        assert first.startswith("parse (b.psk: fn same) ")
+        assert "because the input chunk differs" in first
+
+
 def test_item_14_an_edit_within_a_tick_is_seen(shared: Home) -> None:
     """The same size and times as before, as on a file system with a coarse clock."""
     path = shared.write("racy.psk", "const A = 1\nstatic assert A == 1\n")
@@ -139,3 +262,23 @@ def test_item_14_an_edit_within_a_tick_is_seen(shared: Home) -> None:
     path.write_text("const A = 2\nstatic assert A == 1\n")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert shared.presk("check", "racy.psk").code == 1
+
+
+def test_item_15_results_are_computed_again_and_compared(home: Home) -> None:
+    home.write("good.psk", GOOD)
+    assert home.presk("check", "good.psk").code == 0
+    done = home.presk("cache", "verify", "--all")
+    assert done.code == 0
+    assert re.search(
+        r"^[1-9]\d* entries checked, 0 damaged and removed\n[1-9]\d* results computed again, 0 differ$",
+        done.text,
+        re.MULTILINE,
+    )
+
+
+def test_item_35_nothing_goes_over_the_network(home: Home) -> None:
+    """There is no remote store: no name is looked up and no socket is made, whatever the cache holds or lacks."""
+    home.write("good.psk", GOOD)
+    hook = "def hook(event, arguments):\n    if event.startswith('socket.'): seen.append(event)"
+    for line in (("check", "good.psk"), ("check", "good.psk"), ("cache", "verify"), ("cache", "clear")):
+        assert audited(home, hook, *line).stdout.split() == ["0"]

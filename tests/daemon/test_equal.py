@@ -14,6 +14,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -40,6 +41,8 @@ LINES: Final = (
     ("dump", "main.psk"),
     ("dump", "main.psk", "--stage", "ast"),
     ("fmt", "--check", "main.psk"),
+    ("run", "main.psk", "--entry", "f", "--bits", "64"),
+    ("run", "main.psk"),
 )
 
 
@@ -170,13 +173,14 @@ def without_warnings(err: bytes) -> bytes:
     return b"".join(line for line in err.splitlines(keepends=True) if not line.startswith(b"presk: warning: the cache"))
 
 
+@pytest.mark.hypothesis  # a machine that is run by hand has no mark, and `make fuzz` takes what has one
 def test_the_daemon_says_what_a_process_says() -> None:
     """A few short histories; `make fuzz` tries many long ones."""
     long = settings().max_examples > 1000
     run_state_machine_as_test(
         Histories,
         settings=settings(
-            max_examples=200 if long else 3,
+            max_examples=40 if long else 3,
             stateful_step_count=40 if long else 12,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -2,12 +2,15 @@
 
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import pytest
 
-from tests.daemon.support import COMMAND, GOOD, Home, same
+from presk.cli.app import command
+from tests.daemon.support import BAD, COMMAND, GOOD, Home, masked, same
 
 LINES: Final = (
     ("check", "good.psk"),
@@ -27,16 +30,70 @@ LINES: Final = (
     ("dump", "bad.psk"),
     ("fmt", "--stdout", "good.psk", "bad.psk"),
     ("fmt", "--check", "warned.psk"),
+    ("run", "good.psk"),
+    ("run", "good.psk", "--entry", "twice"),
+    ("run", "good.psk", "--entry", "twice", "--dim", "B=2", "--const", "D=3", "--bits", "64"),
+    ("run", "good.psk", "--entry", "fourfold", "--dim", "B=1", "--seed", "7", "--json"),
+    ("run", "good.psk", "--entry", "thrice", "--dim", "B=1"),
+    ("run", "bad.psk", "--entry", "twice", "--dim", "B=1"),
     ("explain", "E2002"),
     ("explain", "E9999"),
     ("cache",),
     ("--help",),
-    ("check", "--help"),
-    ("daemon", "--help"),
-    ("watch", "--help"),
     ("nonsense",),
     (),
 )
+
+APART: Final = MappingProxyType(
+    {
+        # How an answer was had differs by its nature.
+        ("why",): "test_why_differs_only_in_how_an_answer_was_had",
+        # They change the store.
+        ("cache", "stats"): "test_caches_are_looked_after_by_the_daemon_too",
+        ("cache", "verify"): "test_caches_are_looked_after_by_the_daemon_too",
+        ("cache", "gc"): "test_caches_are_looked_after_by_the_daemon_too",
+        ("cache", "clear"): "test_caches_are_looked_after_by_the_daemon_too",
+        # They are about the daemon, and never in it.
+        ("daemon", "start"): "test_the_life_of_a_daemon_as_it_is_told",
+        ("daemon", "stop"): "test_the_life_of_a_daemon_as_it_is_told",
+        ("daemon", "restart"): "test_the_life_of_a_daemon_as_it_is_told",
+        ("daemon", "status"): "test_the_life_of_a_daemon_as_it_is_told",
+        ("daemon", "log"): "test_the_life_of_a_daemon_as_it_is_told",
+        ("daemon", "top"): "test_the_life_of_a_daemon_as_it_is_told",
+        ("watch",): "test_watching_as_it_is_told",
+    }
+)
+"""The commands whose transcripts are in tests of their own."""
+
+
+def commands_of(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of all commands below one."""
+    inner = getattr(group, "commands", None)
+    if inner is None:
+        yield path
+    else:
+        for name, command in inner.items():
+            yield from commands_of(command, (*path, name))
+
+
+COMMANDS: Final = tuple(commands_of(command()))
+
+
+def test_every_command_has_a_transcript() -> None:
+    """A command that is new is compared, or has a test of its own that this module names."""
+    compared = {line[:1] for line in LINES if line}
+    assert set(COMMANDS) - compared == APART.keys()
+    assert len(COMMANDS) > 15
+    for name in APART.values():
+        assert name in globals()
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_the_help_of_each_command(shared: Home, path: tuple[str, ...]) -> None:
+    there = shared.presk(*path, "--help")
+    assert (there.code, there.err) == (0, b"")
+    assert there.text.startswith(f"Usage: presk {' '.join(path)} ")
+    same(there, shared.alone(*path, "--help"))
 
 
 @pytest.mark.parametrize("line", LINES, ids=" ".join)
@@ -83,15 +140,86 @@ def test_why_differs_only_in_how_an_answer_was_had(home: Home) -> None:
 
 
 def test_caches_are_looked_after_by_the_daemon_too(home: Home) -> None:
+    """The same commands in the same order, over two folders."""
     home.write("good.psk", GOOD)
-    assert home.presk("check", "good.psk").code == 0
-    stats = home.presk("cache", "stats")
-    assert f"folder: {home.presk_home / 'cache'}" in stats.text
-    verified = home.presk("cache", "verify", "--all")
-    assert verified.code == 0
-    assert ", 0 differ" in verified.text
-    assert home.presk("cache", "clear").code == 0
-    assert home.presk("check", "good.psk").code == 0
+    told = []
+    for ask, name in ((home.presk, "there"), (home.alone, "here")):
+        folder = str(home.root / name)
+        lines = (
+            ("check", "good.psk"),
+            ("cache", "verify", "--all"),
+            ("cache", "verify", "--sample", "3", "--seed", "1"),
+            ("cache", "stats"),
+            ("cache", "gc"),
+            ("cache", "gc", "--max-bytes", "0"),
+            ("cache", "clear"),
+            ("cache", "gc", "--max-bytes", "x"),
+            ("check", "good.psk"),
+        )
+        done = [ask(*line, env={"PRESK_CACHE": folder}) for line in lines]
+        # Processes that begin ask the disk for what the daemon has in memory, and write what they read of the compiler.
+        counted = re.compile(rb"(?<=^)([a-z ]+): (?!FOLDER).*$|, [\d.]+ KiB", re.MULTILINE)
+        told.append([(one.code, counted.sub(rb"\1", masked(one.out, folder)), masked(one.err, folder)) for one in done])
+    assert told[0] == told[1]
+    assert [code for code, _, _ in told[0]] == [0, 0, 0, 0, 0, 0, 0, 2, 0]
+    assert b", 0 differ" in told[0][1][1]
+    assert told[0][3][1].startswith(b"folder: FOLDER\nsize\nentries\n")
+    assert re.fullmatch(rb"[1-9]\d* entries evicted\n", told[0][5][1])
+
+
+def test_the_life_of_a_daemon_as_it_is_told(home: Home) -> None:
+    """The commands on the daemon, with one and with none; they are run by the client, so `--no-daemon` is another word for
+    nothing."""
+
+    def ask(*line: str) -> tuple[int, str, str]:
+        done = home.presk("daemon", *line)
+        return done.code, re.sub(r"pid \d+", "pid N", done.text), done.complaint
+
+    none = (1, "no daemon runs\n", "")
+    assert ask("status") == none
+    assert ask("status", "--json") == (1, '{"running": false}\n', "")
+    assert ask("top") == (0, "no daemon runs\n", "")
+    assert ask("log") == (0, "there is no log yet\n", "")
+    assert ask("stop") == (0, "no daemon runs\n", "")
+    assert ask("start") == (0, "the daemon runs (pid N)\n", "")
+    assert ask("start") == (0, "the daemon runs already (pid N)\n", "")
+    code, status, complaint = ask("status")
+    assert (code, complaint) == (0, "")
+    for line in (
+        r"daemon \d+, up \d+\.\d s, \d+ MiB, build [0-9a-f]{12}",
+        r"folder: .*/run",
+        r"leaves: after 2 min 0 s without work; idle for \d+\.\d s",
+        r"requests: 0 \(0 shared, 0 cancelled, 0 crashed\)",
+        r"answers of stages reused: nothing asked yet \(0 from memory, 0 from disk\)",
+        r"jobs: 0",
+        r"workers: 1 \(1 started\)",
+        r"watching: 0 files in 0 folders for 0 clients",
+        r"last errors: 0",
+    ):
+        assert re.search(f"^{line}$", status, re.MULTILINE), line
+    assert ask("top", "--times", "2", "--seconds", "0.1")[1].count("daemon ") == 2
+    code, log, complaint = ask("log", "-n", "1000")
+    assert (code, complaint) == (0, "")
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d daemon \d+ of build [0-9a-f]{12} listens in ", log)
+    assert ask("log", "-n", "0") == (0, "", "")
+    assert ask("restart") == (0, "the daemon runs (pid N)\n", "")
+    assert ask("stop") == (0, "the daemon has stopped\n", "")
+    assert ask("status") == none
+    assert ask("nonsense")[0] == 2
+
+
+def test_watching_as_it_is_told(home: Home) -> None:
+    home.write("bad.psk", BAD)
+    right = home.alone("check", "bad.psk")
+    done = home.presk("watch", "bad.psk", "--runs", "1")
+    assert (done.code, done.err) == (1, b"")
+    last = re.compile(r"\[\d\d:\d\d:\d\d\] bad\.psk failed; nothing redone, \d+ reused; \d+ ms\n")
+    assert done.text.startswith(right.text)
+    assert last.fullmatch(done.text.removeprefix(right.text))
+    missing = home.presk("watch", "gone.psk", "--runs", "1")
+    assert missing.code == 2
+    assert missing.complaint == home.alone("check", "gone.psk").complaint
+    assert home.alone("watch", "bad.psk").code == 2
 
 
 def test_both_streams_keep_their_order_when_they_are_joined(shared: Home) -> None:

@@ -187,7 +187,7 @@ def test_a_declaration_that_moves_reaches_nobody() -> None:
 
 def test_an_import_reaches_what_mentions_it() -> None:
     assert edited("fn twice(x : Acts) -> Acts = x", "fn twice(x : Acts) -> Acts = x + x", lib=True) == {
-        "parse": {"fn twice"},
+        "parse": {"lib.psk: fn twice"},
         "typing": {"lib.psk: fn twice"},
     }
     changed = edited("dim T <= 9", "dim T <= 8", lib=True)

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import gmpy2
-import mpmath
+import mpmath  # type: ignore[import-untyped]  # has no types
 import numpy as np
 from gmpy2 import mpfr, mpq
 
@@ -69,7 +69,7 @@ class Body:
         self.bindings.append(Binding(var, name, type_, op))
         return var
 
-    def prim(self, type_: Type, name: str, *args: int, **attrs: Attr) -> int:
+    def prim(self, type_: Type, name: str, /, *args: int, **attrs: Attr) -> int:
         """Adds a primitive."""
         return self.bind(type_, Prim(name, args, tuple(attrs.items())))
 
@@ -87,7 +87,7 @@ def evaluate(
     bits: int = 128,
     headers: Any = None,
     m: Any = None,
-) -> Value:
+) -> Any:
     """The value of the first function."""
     many = (functions,) if isinstance(functions, Function) else tuple(functions)
     interpreter = Interpreter(Program(many), Reals(bits) if m is None else m, headers or {})
@@ -104,7 +104,7 @@ def primitive(
     m: Any = None,
     dims: Any = None,
     **attrs: Attr,
-) -> Value:
+) -> Any:
     """The value of one primitive."""
     body = Body("f", *((f"x{at}", type_) for at, (type_, _) in enumerate(operands)), dims=dims or ())
     body.prim(result, name, *range(len(operands)), **attrs)

@@ -1,7 +1,7 @@
 import math
 
 import gmpy2
-import mpmath
+import mpmath  # type: ignore[import-untyped]  # has no types
 import numpy as np
 import pytest
 from hypothesis import given

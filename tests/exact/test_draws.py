@@ -1,7 +1,7 @@
 import struct
 from fractions import Fraction
 
-import mpmath
+import mpmath  # type: ignore[import-untyped]  # has no types
 import numpy as np
 import pytest
 from gmpy2 import mpq

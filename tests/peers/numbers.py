@@ -6,9 +6,11 @@ A number is k · 2⁻¹⁰ with |k| ≤ 512, k from a SplitMix64 stream. It is e
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
+from pathlib import Path
 from typing import Any, Final
 
 SCALE: Final = 1024
+RESULTS: Final = Path(__file__).parent / "results"
 _MASK: Final = (1 << 64) - 1
 
 Shapes = Mapping[str, tuple[int, ...]]

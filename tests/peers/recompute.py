@@ -5,13 +5,10 @@ Run by `make peers`, in an environment that has PyTorch and nothing of the proje
 
 import json
 import sys
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from tests.peers.numbers import CASES, given
+from tests.peers.numbers import CASES, RESULTS, given
 from tests.peers.torch_models import loss_and_gradient
-
-RESULTS: Final = Path(__file__).parent / "results"
 
 
 def result() -> dict[str, Any]:

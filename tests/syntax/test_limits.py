@@ -80,7 +80,7 @@ def test_nesting_is_counted_within_a_chunk() -> None:
         b"module M {\n" * 2_000,
         b"}\n" * 50_000,
         b"fn f(x) =\n" + b"let x = x\n" * 50_000,
-        b"training run {\n" + b"a = (\n" * 50_000,
+        b"training run {\n" + b"a = (\n" * 5_000,
         ("é→" * 200_000).encode(),
         b"a." * 100_000,
         b"..." * 100_000,

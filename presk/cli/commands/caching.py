@@ -119,15 +119,15 @@ def why_command(
 
 
 def _subjects(program: Program, declaration: str | None) -> list[str]:
-    """What stages call the parts of a program: a file by its name, a chunk by its key, alone or behind its file's name, a
-    function of the core by its name."""
+    """What stages call the parts of a program: a file by its name, a chunk by its key behind its file's name, a function of
+    the core by its name."""
     subjects: list[str] = []
     for state in program.states.values():
         if declaration is None:
             subjects.append(state.name)
         for key in state.loaded.parsed.keys():
             if declaration is None or declaration in (key, _short(key)):
-                subjects += (key, f"{state.name}: {key}", _short(key))
+                subjects += (f"{state.name}: {key}", _short(key))
     return list(dict.fromkeys(subjects))
 
 

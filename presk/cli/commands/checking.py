@@ -7,6 +7,7 @@ import typer
 
 from presk.cli.commands import programs
 from presk.cli.commands.options import ConstOption
+from presk.cli.commands.verifying import verify_every_way, verifying
 from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.elab import dump
@@ -41,16 +42,18 @@ def check_command(
     readers = [programs.reader_of(request, file) for file in files]  # a wrong name is said before anything is done
     with request.engine.request() as log:
         for file, reader in zip(files, readers, strict=True):
-            if summary:
+            if summary or verifying(request):
                 one, program = programs.elaborated(request, file, overrides, reader)
             else:
                 one, program = programs.checked(request, file, overrides, reader), None
             found.append(one)
+            if program is not None and not one.failed and verifying(request):
+                verify_every_way(request, program)
             if message_format is MessageFormat.JSON:
                 request.print(programs.as_json(one), end="")
                 continue
             request.print(programs.diagnostics_text(request, one.diagnostics, one.sources), end="")
-            if program is not None:
+            if summary and program is not None:
                 request.print(_summary(program, file), end="")
     if message_format is MessageFormat.TEXT:
         every = [diagnostic for one in found for diagnostic in one.diagnostics]

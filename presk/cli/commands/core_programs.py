@@ -6,6 +6,7 @@ from presk.ad.pipeline import AfterAd, Remat
 from presk.ad.stage import differentiated
 from presk.check import Checked
 from presk.cli.commands import programs
+from presk.cli.commands.verifying import verify_after_ad, verify_lowered, verifying
 from presk.cli.request import Request
 from presk.core.ir import Program
 from presk.core.lower import Mode
@@ -44,11 +45,15 @@ def in_core(request: Request, given: str, overrides: dict[str, Dim], mode: Mode,
             f"`{given}` has no function `{entry}`",
             f"did you mean `{near}`?" if near is not None else f"its functions: {', '.join(names[:12])}",
         )
+    if verifying(request):
+        verify_lowered(program, core)
     return InCore(found, program, core, entry)
 
 
 def after_ad(request: Request, given: InCore, remat: Remat, *, hold: bool, unroll: bool = False) -> AfterAd:
     """The program after differentiation; what differentiation does not do leaves with 1."""
+    if verifying(request):
+        verify_after_ad(given.typed, given.core, remat, hold=hold, unroll=unroll)
     after = differentiated(request.engine, given.core.parts, remat, hold=hold, unroll=unroll)
     programs.complain_of(request, after.diagnostics, given.checked.sources)
     return after

@@ -1,17 +1,24 @@
-"""`presk dump`: a stage's text."""
+"""`presk dump`: a stage's text, or what a program denotes as equations."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Final
 
 import typer
 
-from presk.ad.pipeline import Remat
+from presk.ad.pipeline import AfterAd, Remat
 from presk.cli.commands import core_programs, programs
 from presk.cli.commands.options import ConstOption, EntryOption, ModeOption, RematOption, UnrollOption
 from presk.cli.request import Request
+from presk.core.equations.core import core_equations
+from presk.core.equations.forms import FunctionEquations
+from presk.core.equations.latex import latex_text
+from presk.core.equations.typed import program_equations
+from presk.core.equations.unicode import unicode_text
 from presk.core.lower import Mode
 from presk.core.partition_text import partition_text
-from presk.core.text import print_program
+from presk.core.text import Notes, print_program
 from presk.core.unroll import unroll_program
 from presk.diagnostics.value import located
 from presk.elab.dump import dump_json, dump_program
@@ -40,9 +47,31 @@ class DumpFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+    UNICODE = "unicode"
+    """As equations, in plain characters."""
+    LATEX = "latex"
+    """As equations, for LaTeX."""
 
 
-_JSON = (DumpStage.TOKENS, DumpStage.AST, DumpStage.ELAB)
+_EQUATIONS: Final = (DumpFormat.UNICODE, DumpFormat.LATEX)
+
+_OF_TREES: Final = (DumpFormat.TEXT, DumpFormat.JSON)
+_FORMATS: Final[Mapping[DumpStage, tuple[DumpFormat, ...]]] = MappingProxyType(
+    {
+        DumpStage.TOKENS: _OF_TREES,
+        DumpStage.AST: _OF_TREES,
+        DumpStage.ELAB: (*_OF_TREES, *_EQUATIONS),
+        DumpStage.CORE_AFTER_AD: (DumpFormat.TEXT, *_EQUATIONS),
+    }
+)
+"""What a stage is shown as; those that are not here as text only."""
+
+_GRADIENTS: Final = ("remat", "realize")
+_CORE: Final = ("entry", "mode", "unroll_stack", *_GRADIENTS)
+_WITHOUT: Final[Mapping[DumpStage, tuple[str, ...]]] = MappingProxyType(
+    {DumpStage.TOKENS: _CORE, DumpStage.AST: _CORE, DumpStage.ELAB: _CORE, DumpStage.CORE: _GRADIENTS}
+)
+"""The options that change nothing of what a stage shows."""
 
 
 class RealizeName(StrEnum):
@@ -66,12 +95,14 @@ def dump_command(
         RealizeName,
         typer.Option("--realize", help="Under bf16 the gradient keeps every fusion group of what it reads."),
     ] = RealizeName.F32,
-    format_: Annotated[DumpFormat, typer.Option("--format", help="As text or as JSON.")] = DumpFormat.TEXT,
+    format_: Annotated[
+        DumpFormat, typer.Option("--format", help="As text, as JSON, or as the equations that the program denotes.")
+    ] = DumpFormat.TEXT,
+    standalone: Annotated[bool, typer.Option("--standalone", help="With `--format latex`: a whole document.")] = False,
 ) -> None:
     """Show what a stage makes of a program; its errors go to standard error."""
     request = context.ensure_object(Request)
-    if format_ is DumpFormat.JSON and stage not in _JSON:
-        raise programs.usage(request, "E9003", f"`--stage {stage.value}` is shown as text only")
+    _fitting(context, request, stage, format_, standalone)
     overrides = programs.overrides_of(request, const or [])
     with request.engine.request():
         if stage in (DumpStage.TOKENS, DumpStage.AST):
@@ -79,6 +110,10 @@ def dump_command(
             return
         if stage is DumpStage.ELAB:
             found, program = programs.elaborated(request, file, overrides)
+            if format_ in _EQUATIONS:
+                programs.complain_of(request, found.diagnostics, found.sources)
+                request.print(_equations(program_equations(program), format_, standalone), end="")
+                return
             request.print(dump_program(program) if format_ is DumpFormat.TEXT else dump_json(program), end="")
             programs.complain_of(request, found.diagnostics, found.sources)
             return
@@ -89,12 +124,37 @@ def dump_command(
             request.print(print_program(unroll_program(shown) if unroll_stack else shown), end="")
             return
         after = core_programs.after_ad(request, core, remat, hold=hold, unroll=unroll_stack)
-        if stage is DumpStage.CORE_AFTER_AD:
-            request.print(
-                print_program(after.program, {(one.function, one.var): one.text for one in after.purposes}), end=""
-            )
-        else:
+        if stage is not DumpStage.CORE_AFTER_AD:
             request.print(partition_text(after.program), end="")
+        elif format_ in _EQUATIONS:
+            request.print(_equations(core_equations(after.program, _reasons(after)), format_, standalone), end="")
+        else:
+            request.print(print_program(after.program, _reasons(after)), end="")
+
+
+def _fitting(context: typer.Context, request: Request, stage: DumpStage, format_: DumpFormat, standalone: bool) -> None:
+    """E9003 for options that do not go together."""
+    formats = _FORMATS.get(stage, (DumpFormat.TEXT,))
+    if format_ not in formats:
+        *others, last = [f"`{one.value}`" for one in formats]
+        shown = f"as {', '.join(others)} or {last}" if others else "as text only"
+        raise programs.usage(request, "E9003", f"`--stage {stage.value}` is shown {shown}")
+    if standalone and format_ is not DumpFormat.LATEX:
+        raise programs.usage(request, "E9003", "`--standalone` makes a document of `--format latex`")
+    for name in _WITHOUT.get(stage, ()):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            raise programs.usage(request, "E9003", f"`{option}` changes nothing of `--stage {stage.value}`")
+
+
+def _reasons(after: AfterAd) -> Notes:
+    """What each generated binding is for, by function and variable."""
+    return {(one.function, one.var): one.text for one in after.purposes}
+
+
+def _equations(functions: tuple[FunctionEquations, ...], format_: DumpFormat, standalone: bool) -> str:
+    return latex_text(functions, standalone=standalone) if format_ is DumpFormat.LATEX else unicode_text(functions)
 
 
 def _syntax(request: Request, file: str, stage: DumpStage, format_: DumpFormat) -> None:

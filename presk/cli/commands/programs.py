@@ -13,6 +13,7 @@ from unicodedata import normalize
 import typer
 
 from presk.check import Checked, check, check_program
+from presk.cli.commands.verifying import verify_lowered, verifying
 from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.diagnostics.render_json import render_json
@@ -139,7 +140,8 @@ def elaborated(
 ) -> tuple[Checked, Program]:
     """As `checked`, with what the program means."""
     reader = reader or reader_of(request, given)
-    both = check_program(request.engine, reader, reader.main, given, overrides)
+    look = verify_lowered if verifying(request) else None
+    both = check_program(request.engine, reader, reader.main, given, overrides, look)
     if isinstance(both, str):
         raise unreadable(request, given, both)
     _known_overrides(request, given, both[0], overrides)

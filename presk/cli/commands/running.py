@@ -1,21 +1,33 @@
 """`presk run`: evaluates an entry on the exact reference."""
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Final, Protocol
-from unicodedata import normalize
 
 import typer
 
 from presk.ad.pipeline import Remat
-from presk.cli.commands import core_programs, programs
-from presk.cli.commands.options import ConstOption, EntryOption, ModeOption, RematOption, UnrollOption
+from presk.cli.commands import core_programs, entries, programs
+from presk.cli.commands.options import (
+    ArgOption,
+    ConstOption,
+    DimOption,
+    EntryOption,
+    FusionOption,
+    InputOption,
+    JsonOption,
+    LevelOption,
+    ModeOption,
+    RealizeOption,
+    RematOption,
+    SeedOption,
+    ThreadsOption,
+    UnrollOption,
+)
+from presk.cli.commands.verifying import verify_after_ad, verifying
 from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.core.lower import Mode
 from presk.diagnostics.value import Diagnostic
-
-MAX_INPUT: Final = 1 << 32
 
 
 class Shown(Protocol):
@@ -35,68 +47,91 @@ class Backend(StrEnum):
     """What evaluates."""
 
     EXACT = "exact"
+    NATIVE = "native"
+    KERNEL = "kernel"
+    """The kernel interpreter."""
 
 
 def run_command(
     context: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A program.")],
     entry: EntryOption = None,
-    dim: Annotated[
-        list[str] | None, typer.Option("--dim", metavar="N=K", help="The value of a dimension of the entry.")
-    ] = None,
+    dim: DimOption = None,
     const: ConstOption = None,
-    input_: Annotated[
-        list[str] | None,
-        typer.Option("--input", metavar="NAME=FILE", help="A parameter from a .npy, .safetensors or JSON file."),
-    ] = None,
-    arg: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--arg", metavar="NAME=VALUE", help="A number, true or false, or a key (a seed or 64 hex digits)."
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="What is not given is synthesized from this.")] = 0,
+    input_: InputOption = None,
+    arg: ArgOption = None,
+    seed: SeedOption = 0,
     bits: Annotated[int, typer.Option("--bits", metavar="P", help="The precision of every operation.")] = 256,
     bounds: Annotated[
         bool, typer.Option("--bounds", help="Print a proved bound on each number's distance to the exact value.")
     ] = False,
     backend: Annotated[Backend, typer.Option("--backend", help="What evaluates.")] = Backend.EXACT,
+    realize: RealizeOption = None,
+    threads: ThreadsOption = None,
+    level: LevelOption = None,
+    gap: Annotated[
+        bool, typer.Option("--gap", help="Print how far each tensor is from its exact value for the same arguments.")
+    ] = False,
+    fusion: FusionOption = True,
     mode: ModeOption = Mode.INFERENCE,
     remat: RematOption = Remat.STORE,
     unroll_stack: UnrollOption = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    json: JsonOption = False,
     full: Annotated[bool, typer.Option("--full", help="Print every number of large tensors.")] = False,
     out: Annotated[
         str | None, typer.Option("--out", metavar="FILE", help="Write the result, as JSON, to a file.")
     ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print to standard error which stages ran.")] = False,
 ) -> None:
-    """Evaluate a function exactly: over the reals, every operation correctly rounded at --bits."""
-    del backend  # there is one
+    """Evaluate a function: exactly, every operation correctly rounded at --bits, or in machine types on a backend."""
     request = context.ensure_object(Request)
+    _fitting(context, request, backend, gap=gap)
     overrides = programs.overrides_of(request, const or [])
-    dims = {name: _natural(request, "--dim", name, value) for name, value in _pairs(request, "--dim", dim).items()}
-    words = _pairs(request, "--arg", arg)
-    inputs = {name: _given(request, path) for name, path in _pairs(request, "--input", input_).items()}
-    # The exact reference brings numpy and FLINT, which take a quarter of a second: not before something is run.
-    from presk.cli.commands import running_exact
+    dims = entries.numbers_of(request, "--dim", dim)
+    words = entries.pairs_of(request, "--arg", arg)
+    inputs = entries.given_inputs(request, input_)
+    # They bring numpy and FLINT, which take a quarter of a second: not before something is run.
+    from presk.cli.commands import running_exact, running_native
+    from presk.native.run import Executor  # with them
 
-    asked = running_exact.Asked(dims, words, inputs, seed, bits, bounds, remat, unroll_stack)
     with request.engine.request() as log:
         given = core_programs.in_core(request, file, overrides, mode, entry)
         if entry is None:
-            names = ", ".join(f"`{name}`" for name in list(given.core.names.values())[:12])
-            request.complain(
-                f"error[E9003]: nothing to run: no entry is named\n  = help: name one with --entry: {names}"
-            )
-            raise typer.Exit(Exit.NOTHING)
-        answer = running_exact.answer(request, given, entry, asked)
+            raise entries.nothing_to_run(request, given)
+        if verifying(request):
+            verify_after_ad(given.typed, given.core, remat, hold=False, unroll=unroll_stack)
+        answer: Shown
+        launched: str | None = None
+        if backend is Backend.EXACT:
+            asked = running_exact.Asked(dims, words, inputs, seed, bits, bounds, remat, unroll_stack)
+            answer = running_exact.answer(request, given, entry, asked)
+        else:
+            options = running_native.Options(Executor(backend.value), realize, threads, level, gap, fusion, bits)
+            given_to = running_native.Inputs(dims, words, inputs, seed, remat, unroll_stack)
+            ran = running_native.answer(request, log, given, entry, options, given_to)
+            answer, launched = ran, ran.stats
         _show(request, given, answer, json=json, full=full, out=out)
     if stats:
         request.complain(log.table(), end="")
+        if launched is not None:
+            request.complain(launched)
     if answer.diagnostics:
         usage = all(one.code.startswith("E9") for one in answer.diagnostics)
         raise typer.Exit(Exit.USAGE if usage else Exit.RUN_FAILED)
+
+
+_MACHINE: Final = ("realize", "threads", "level", "gap", "fusion")
+_EXACT: Final = ("bounds",)
+
+
+def _fitting(context: typer.Context, request: Request, backend: Backend, *, gap: bool) -> None:
+    """E9003 for options that the backend does not know."""
+    exact = backend is Backend.EXACT
+    for name in _MACHINE if exact else (*_EXACT, *(() if gap else ("bits",))):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            mend = "name a backend: `--backend native`" if exact else "leave `--backend` away"
+            raise programs.usage(request, "E9003", f"`--{name}` says nothing to `--backend {backend.value}`", mend)
 
 
 def _show(
@@ -119,34 +154,3 @@ def _write(request: Request, out: str, text: str) -> None:
         programs.replace_file(path, text.encode())
     except OSError as error:
         raise programs.usage(request, "E9002", f"`{out}` cannot be written: {error.strerror}") from None
-
-
-def _pairs(request: Request, option: str, given: list[str] | None) -> dict[str, str]:
-    """`NAME=VALUE` options by name; E9003 for another form or a name twice."""
-    found: dict[str, str] = {}
-    for text in given or []:
-        name, equals, value = text.partition("=")
-        name = normalize("NFC", name.strip())
-        if not equals or not name:
-            raise programs.usage(request, "E9003", f"`{option} {text}` is not of the form NAME=VALUE")
-        if name in found:
-            raise programs.usage(request, "E9003", f"`{option}` gives `{name}` twice")
-        found[name] = value.strip()
-    return found
-
-
-def _natural(request: Request, option: str, name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        raise programs.usage(request, "E9003", f"`{option} {name}={text}`: `{text}` is not a natural number")
-    return int(text)
-
-
-def _given(request: Request, name: str) -> tuple[str, bytes]:
-    """An input file: its name as spelled, and its bytes."""
-    path: Path = request.path(name)
-    try:
-        if path.stat().st_size > MAX_INPUT:
-            raise programs.usage(request, "E9002", f"`{name}` is larger than 4 GiB")
-        return name, path.read_bytes()
-    except (OSError, ValueError):
-        raise programs.usage(request, "E9002", f"`{name}` cannot be read") from None

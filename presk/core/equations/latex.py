@@ -7,7 +7,7 @@ and Greek ones become commands, so that any engine with the AMS packages reads t
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from presk.core.equations.forms import (
@@ -38,19 +38,19 @@ from presk.core.equations.unicode import ATOM, LISTED, LOOSE, OPEN, RAISED, SIGN
 from presk.core.spelling import NUMBER
 
 PREAMBLE: Final = r"""\documentclass{article}
-\usepackage[T1]{fontenc}
 \usepackage[landscape,margin=1.5cm]{geometry}
-\usepackage{amsmath,amssymb,stmaryrd}
+\usepackage{amsmath,amssymb}
 \allowdisplaybreaks
 \setlength{\parindent}{0pt}
-\newcommand{\den}[1]{\llbracket #1\rrbracket}
+\newcommand{\den}[1]{\mathopen{[\mkern-2.7mu[}#1\mathclose{]\mkern-2.7mu]}}
 \newcommand{\pskname}[1]{\mathit{#1}}
 \newcommand{\pskword}[1]{\mathrm{#1}}
-\newcommand{\pskop}[1]{\operatorname{#1}}
+\newcommand{\pskop}[1]{\mathrm{#1}}
 \newcommand{\pskreason}[1]{\qquad\text{-- #1}}
-\newenvironment{pskfunction}[2]{\par\medskip\textbf{$#1$}#2\par}{\par}
-\begin{document}
+\newcommand{\pskletter}[1]{\ensuremath{\langle\mathtt{#1}\rangle}}
+\newenvironment{pskfunction}[2]{\par\medskip{\boldmath$#1$}#2\par}{\par}
 """
+BEGIN: Final = "\\begin{document}\n"
 END: Final = "\\end{document}\n"
 
 _GREEK: Final = {
@@ -75,7 +75,10 @@ _ACCENTS: Final = {
     "\u030c": "check",
     "\u0306": "breve",
     "\u20d7": "vec",
+    "\u030a": "mathring",
 }
+_GLYPHS: Final = frozenset("çÇşŞţŢőŐűŰßæœøłÆŒØŁ")
+"""The letters beyond ASCII that stand in text as they are and that TeX's own fonts have."""
 _SPECIAL: Final = {
     "{": r"\{", "}": r"\}", "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$", "~": r"\sim ", "^": r"\hat{\ }",
     "\\": r"\backslash ", "…": r"\ldots ", "∘": r"\circ ", "·": r"\cdot ", " ": r"\ ", "*": r"\cdot ", "ₗ": r"_{\ell}",
@@ -90,7 +93,16 @@ _WORDS: Final = frozenset(
 def latex_text(functions: Iterable[FunctionEquations], *, standalone: bool = False) -> str:
     """The equations of functions as a fragment, or as a document."""
     body = "\n".join(map(_function, functions))
-    return f"{PREAMBLE}{body}{END}" if standalone else body
+    return f"{PREAMBLE}{_declarations(body)}{BEGIN}{body}{END}" if standalone else body
+
+
+def _declarations(body: str) -> str:
+    """For the letters that pdfTeX has no glyph of: each by its number. Other engines show them if their fonts do."""
+    unknown = sorted({character for character in body if not character.isascii()} - _GLYPHS)
+    lines = "".join(
+        rf"\DeclareUnicodeCharacter{{{ord(one):04X}}}{{\pskletter{{{ord(one):04X}}}}}" "\n" for one in unknown
+    )
+    return f"\\ifdefined\\DeclareUnicodeCharacter\n{lines}\\fi\n" if lines else ""
 
 
 def _function(function: FunctionEquations) -> str:
@@ -159,11 +171,14 @@ def formula(form: Formula) -> str:
             return rf"\frac{{{formula(left)}}}{{{formula(right)}}}"
         case Infix(op, left, right):
             bound = level(form)
-            return f"{wrapped(left, bound)} {_SIGNS.get(op, op)} {wrapped(right, bound + 1)}"
+            return f"{wrapped(left, bound)} {_SIGNS.get(op, op)} {wrapped(right, ATOM if isinstance(right, Minus) else bound + 1)}"
         case Minus(value):
             return f"-{wrapped(value, SIGNED + 1)}"
         case Raised(base, exponent):
-            return f"{{{wrapped(base, ATOM)}}}^{{{formula(exponent)}}}"
+            # A number with a power of ten in it is one factor, which its parts would not show.
+            shown = wrapped(base, ATOM)
+            shown = rf"\left({shown}\right)" if isinstance(base, Word) and r"\times" in shown else shown
+            return f"{{{shown}}}^{{{formula(exponent)}}}"
         case Root(value):
             return rf"\sqrt{{{formula(value)}}}"
         case Sum(over, factors):
@@ -226,37 +241,33 @@ def identifier(name: str) -> str:
 
 
 def _accented(letter: str) -> str:
-    """A letter with its combining marks."""
+    """A letter with its combining marks; one with a mark that mathematics has no command for stands as it is."""
+    if not set(letter[1:]) <= set(_ACCENTS):
+        return rf"\text{{{unicodedata.normalize('NFC', letter)}}}"
     text = _letter(letter[0])
     for mark in letter[1:]:
-        if mark in _ACCENTS:
-            text = rf"\{_ACCENTS[mark]}{{{text}}}"
+        text = rf"\{_ACCENTS[mark]}{{{text}}}"
     return text
 
 
 def _letter(character: str) -> str:
     if character in _GREEK:
         return rf"\{_GREEK[character]}"
+    if character in _SPECIAL:
+        return _SPECIAL[character]
     return character if character.isascii() else rf"\text{{{character}}}"
 
 
 def _escaped(text: str) -> str:
     """Characters of a name or of signs, each as mathematics shows it."""
     found = ""
-    letters = unicodedata.normalize("NFD", text)
-    place = 0
-    while place < len(letters):
-        end = place + 1
-        while end < len(letters) and unicodedata.combining(letters[end]):
-            end += 1
-        character = letters[place]
+    for character in _clusters(text):
         if character in _SPECIAL:
             found += _SPECIAL[character]
         else:
-            found += _accented(letters[place:end])
+            found += _accented(character)
             # A command ends where the next letter would belong to it.
             found += "{}" if found[-1].isalpha() and character in _GREEK else ""
-        place = end
     return found
 
 
@@ -282,7 +293,7 @@ def textual(text: str) -> str:
 def prose(text: str) -> str:
     """Words of a reason, in text: signs that are no plain characters in mathematics."""
     found = ""
-    for character in unicodedata.normalize("NFC", text):
+    for character in _clusters(text):
         if character in "{}_%&#$":
             found += "\\" + character
         elif character.isascii() and character not in "\\~^":
@@ -290,3 +301,15 @@ def prose(text: str) -> str:
         else:
             found += f"${_escaped(character)}$"
     return found
+
+
+def _clusters(text: str) -> Iterator[str]:
+    """The characters of a text, decomposed, each with its combining marks."""
+    letters = unicodedata.normalize("NFD", text)
+    place = 0
+    while place < len(letters):
+        end = place + 1
+        while end < len(letters) and unicodedata.combining(letters[end]):
+            end += 1
+        yield letters[place:end]
+        place = end

@@ -5,8 +5,9 @@ result name; elsewhere the `ein` is a tensor given by its elements. Constants an
 function's tree knows. A name that is bound again is primed. A call through a stack is a recurrence before the equation that uses it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -126,6 +127,8 @@ class _Writing:
                 self.bound[own.split(".")[0]] = 1
         self.taken = {*self.bound, *_binder_names(self.body), *function.signature.dims}
         self.lines = _Lines()
+        # The indices that mean something where an element is written: those of sums around it.
+        self.scope: frozenset[str] = frozenset()
 
     def run(self) -> FunctionEquations:
         """The equations."""
@@ -252,8 +255,7 @@ class _Writing:
             case typed.Power(base=base, exponent=exponent):
                 return Raised(self.element(base, indices), self.whole(exponent))
             case typed.Prim(name=name, args=(value,)) if _is_elementwise(node):
-                inner = self.element(value, indices)
-                return Root(inner) if name == "sqrt" else Operation(name, "", (inner,))
+                return _applied(name, "", (self.element(value, indices),))
             case _:
                 found = self.whole(node)
                 return At(found, indices) if indices else found
@@ -261,18 +263,22 @@ class _Writing:
     def sum(self, node: typed.EinSum, indices: tuple[str, ...]) -> Formula:
         """An `ein` at an index."""
         renamed = dict(zip(node.output.names, indices))
+        outer = self.scope
+        self.scope = outer | set(indices)
         over: list[str] = []
         for name in dict.fromkeys(name for one in node.operand_names for name in one.names):
             if name not in renamed:
                 index = name
-                while index in renamed.values():
+                while index in self.scope:
                     index += "'"
                 renamed[name] = index
                 over.append(index)
+                self.scope |= {index}
         factors = tuple(
             self.element(operand, tuple(renamed[name] for name in names.names))
             for operand, names in zip(node.operands, node.operand_names)
         )
+        self.scope = outer
         return Sum(tuple(over), factors)
 
     # --- whole values ---------------------------------------------------------------------------------------------------
@@ -334,11 +340,9 @@ class _Writing:
     def primitive(self, node: typed.Prim) -> Formula:
         """A builtin, under its name and with its attributes as the core writes them."""
         operands = tuple(map(self.whole, node.args))
-        if node.name == "sqrt":
-            return Root(*operands)
         row = CORE.get(node.name)
         detail = pieces_text(row.spelling.pieces, dict(node.attrs), [item.type for item in node.args]) if row else None
-        return Operation(node.name, detail or "", operands)
+        return _applied(node.name, detail or "", operands)
 
     def abstraction(self, node: typed.LambdaFn) -> Formula:
         """A lambda."""
@@ -410,6 +414,15 @@ def _qualified(function: FunctionRef) -> str:
 
 def _axis_words(function: FunctionRef) -> tuple[Formula, ...]:
     return tuple(Operation("axis", name, ()) for name in function.axes)
+
+
+_NOTATION: Final[Mapping[str, Callable[..., Formula]]] = MappingProxyType({"sqrt": Root})
+"""The operations that mathematics has a sign for; the others keep their names."""
+
+
+def _applied(name: str, detail: str, operands: tuple[Formula, ...]) -> Formula:
+    sign = _NOTATION.get(name)
+    return sign(*operands) if sign is not None else Operation(name, detail, operands)
 
 
 def _is_scalar(type_: Type) -> bool:

@@ -109,7 +109,7 @@ def formula(form: Formula) -> str:
             return " ".join(filter(None, (name, detail, ", ".join(wrapped(one, ATOM) for one in operands))))
         case Infix(op, left, right):
             bound = level(form)
-            return f"{wrapped(left, bound)} {op} {wrapped(right, bound + 1)}"
+            return f"{wrapped(left, bound)} {op} {wrapped(right, ATOM if isinstance(right, Minus) else bound + 1)}"
         case Minus(value):
             return f"-{wrapped(value, SIGNED + 1)}"
         case Raised(base, Word(text)) if text.isdecimal():

@@ -1,0 +1,268 @@
+"""Writes a trace down: buffers, kernels, rows, loops, scalars, and the memory of values."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+
+from presk.kernels.copying import copy_kernel
+from presk.kernels.ir import SIZES, Elem, Kernel
+from presk.kernels.layout import Layout, Target
+from presk.kernels.nest import Arith, Fault, Kind, Lowered, Nest, Operand, Place
+from presk.kernels.nests.table import lower
+from presk.kernels.trace.hyper import AnyExpr, Known, LoopCount, Scalar, loop_dependent
+from presk.kernels.trace.rows import Buffer, Check, Launch, Loop, Part, Role, Row, Trace
+from presk.kernels.trace.scope import Scope
+from presk.kernels.trace.values import (
+    Hyper,
+    Items,
+    Record,
+    Ref,
+    Tensor,
+    Value,
+    join_tensors,
+    layer,
+    map_tensors,
+    size_of,
+    slice_of,
+    stacked,
+    tensors,
+)
+from presk.types import type as types
+from presk.types.trees import ParamField, UseField
+from presk.types.type import Type
+
+Site = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A loop: how often, and whether it counts down."""
+
+    count: int
+    down: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A state to go back to."""
+
+    rows: int
+    buffers: int
+    checks: int
+    loops: int
+
+
+class Recorder:
+    """A trace under way. Its user calls `launch` and `move`, opens loops, and asks for memory."""
+
+    def __init__(self, target: Target, layouts: Mapping[str, Layout]) -> None:
+        self.trail: list[Site] = []
+        """The bindings that are being walked, the outermost first."""
+        self._target = target
+        self._layouts = layouts
+        self._kernels: dict[Kernel, int] = {}
+        self._lowered: dict[tuple[Nest, str], tuple[Lowered, tuple[int, ...]]] = {}
+        self._moves: dict[tuple[Elem, Elem, int], int] = {}
+        self._buffers: list[Buffer] = []
+        self._rows: list[Row] = []
+        self._loops: list[Counter] = []
+        self._around: list[int] = []
+        self._scalars: dict[tuple[AnyExpr, Elem], Ref] = {}
+        self._constants: dict[tuple[Elem, float], int] = {}
+        self._checks: list[Check] = []
+
+    def trace(self, inputs: Sequence[Part], results: Sequence[Part], numbers: Sequence[tuple[str, AnyExpr]]) -> Trace:
+        """What was recorded."""
+        scalars = tuple((Scalar(expr, elem), ref) for (expr, elem), ref in self._scalars.items())
+        return Trace(
+            tuple(self._rows),
+            tuple(self._kernels),
+            tuple(self._buffers),
+            tuple(inputs),
+            tuple(results),
+            tuple(numbers),
+            scalars,
+            tuple(self._checks),
+        )
+
+    # --- memory ---
+
+    def buffer(self, size: int, role: Role = Role.WORK) -> Ref:
+        """A buffer of a size in bytes."""
+        self._buffers.append(Buffer(size, role))
+        return Ref(len(self._buffers) - 1)
+
+    def new(self, operand: Operand) -> Tensor:
+        """Memory for a tensor."""
+        return Tensor(operand, self.buffer(size_of(operand)))
+
+    def constant(self, operand: Operand, fill: float) -> Tensor:
+        """A tensor of one number. All of a type and a number share their memory."""
+        key = operand.elem, fill
+        if key not in self._constants:
+            self._constants[key] = len(self._buffers)
+            self._buffers.append(Buffer(0, Role.CONSTANT, *key))
+        at = self._constants[key]
+        if self._buffers[at].size < size_of(operand):
+            self._buffers[at] = Buffer(size_of(operand), Role.CONSTANT, *key)
+        return Tensor(operand, Ref(at))
+
+    def scalar(self, expr: AnyExpr, operand: Operand) -> Tensor:
+        """A scalar that the host computes before a call."""
+        if loop_dependent(expr):
+            raise TypeError("a tensor that depends on the number of an iteration")
+        key = expr, operand.elem
+        if key not in self._scalars:
+            self._scalars[key] = self.buffer(SIZES[operand.elem], Role.SCALAR)
+        return Tensor(operand, self._scalars[key])
+
+    def of_type(self, scope: Scope, type_: Type, arith: Arith, fill: float) -> Value:
+        """The value of a type whose reals are `fill`, and everything else zero."""
+        match type_:
+            case types.Hyper():
+                return Hyper(Known(0))
+            case types.Tuple(items):
+                return Items(tuple(self.of_type(scope, item, arith, fill) for item in items))
+            case types.Params(instance):
+                return Record(
+                    {item.name: self.of_type(scope, inner(item), arith, fill) for item in scope.fields(instance)}
+                )
+            case types.Stack(count, item):
+                one = self.of_type(scope, item, arith, fill)
+                length = scope.length(count)
+                return map_tensors(one, lambda leaf: self.constant(stacked(leaf.operand, length), 0.0))
+            case _:
+                return self.constant(scope.operand(type_, arith), fill if isinstance(type_, types.Real) else 0.0)
+
+    def zero_of(self, value: Value) -> Value:
+        """Zeros of a value's form."""
+        return map_tensors(value, lambda leaf: self.constant(leaf.operand, 0.0))
+
+    def stack(self, layers: Sequence[Value], form: Value) -> Value:
+        """Values stacked along a new first axis; `form` says what of, where there are none."""
+        count = len(layers)
+        whole = map_tensors(layers[0] if layers else form, lambda leaf: self.new(stacked(leaf.operand, count)))
+        for number, one in enumerate(layers):
+            for target, leaf in zip(tensors(whole), tensors(one), strict=True):
+                self.move(leaf, target.ref.moved(number * size_of(layer(target.operand))), target.operand.elem)
+        return whole
+
+    def with_slice(self, stack: Value, one: Value, index: AnyExpr) -> Value:
+        """A stack with one slice replaced, in memory of its own."""
+
+        def change(whole: Tensor, leaf: Tensor) -> Tensor:
+            fresh = self.new(whole.operand)
+            self.move(whole, fresh.ref)
+            place = self.slice(fresh, index)
+            assert isinstance(place, Tensor)
+            self.move(leaf, place.ref, whole.operand.elem)
+            return fresh
+
+        return join_tensors(stack, one, change)
+
+    def slice(self, stack: Value, index: AnyExpr) -> Value:
+        """A slice of a stack, which is a view."""
+        match index:
+            case Known(numerator, 1):
+                return slice_of(stack, numerator)
+            case LoopCount(loop):
+                counter = self._loops[loop]
+                return slice_of(stack, (loop, counter.down, counter.count))
+            case _:
+                raise TypeError("a slice by a number that only a call decides")
+
+    # --- rows ---
+
+    def kernel(self, kernel: Kernel) -> int:
+        """The number of a kernel."""
+        return self._kernels.setdefault(kernel, len(self._kernels))
+
+    def move(self, source: Tensor, target: Ref, elem: Elem | None = None) -> None:
+        """Copies a tensor, as another type where one is asked for."""
+        operand = source.operand
+        key = operand.elem, elem or operand.elem, size_of(operand) // SIZES[operand.elem]
+        if key not in self._moves:
+            self._moves[key] = self.kernel(copy_kernel(*key, self._target))
+        self._rows.append(Launch(self._moves[key], (source.ref, target), "", move=True))
+
+    def launch(self, nest: Nest, inputs: Sequence[Tensor], result: Operand, site: Site) -> Tensor:
+        """Launches a nest into memory of its own."""
+        name = f"{site[0]}/%{site[1]}"
+        lowered, kernels = self._lower(nest, name)
+        out = self.new(result)
+        scratch = [self.buffer(SIZES[elem] * size) for elem, size in lowered.scratch]
+        fault = None if lowered.fault is None else self._fault(lowered.fault, site)
+        keys = result.kind is Kind.KEY
+        for step, kernel in zip(lowered.steps, kernels):
+            places: list[Ref] = []
+            for slot in step.slots:
+                match slot.place:
+                    case Place.INPUT:
+                        places.append(inputs[slot.number].ref)
+                    case Place.OUTPUT:
+                        places.append(out.ref)
+                    case Place.SCRATCH:
+                        places.append(scratch[slot.number])
+                    case Place.FAULT:
+                        assert fault is not None
+                        places.append(fault)
+            self._rows.append(Launch(kernel, tuple(places), name, quiet=keys or step.prepares))
+        return out
+
+    def _lower(self, nest: Nest, site: str) -> tuple[Lowered, tuple[int, ...]]:
+        """A nest's kernels, and their numbers."""
+        layout = self._layouts.get(site)
+        key = nest, "" if layout is None else site
+        if key not in self._lowered:
+            lowered = lower(nest, Layout() if layout is None else layout, self._target)
+            self._lowered[key] = lowered, tuple(self.kernel(step.kernel) for step in lowered.steps)
+        return self._lowered[key]
+
+    def _fault(self, fault: Fault, site: Site) -> Ref:
+        """Flags for the errors that a launch may find, a set for each iteration of the loops around it."""
+        total = fault.rows * prod(self._loops[loop].count for loop in self._around)
+        ref = self.buffer(total, Role.FAULT)
+        self._checks.append(Check(ref.buffer, fault.rows, total, fault.code, fault.message, (*self.trail[:-1], site)))
+        step = fault.rows
+        for loop in reversed(self._around):
+            ref = ref.along(loop, step)
+            step *= self._loops[loop].count
+        return ref
+
+    # --- loops ---
+
+    @contextmanager
+    def loop(self, count: int, *, down: bool) -> Iterator[int]:
+        """Rows that are recorded within are the body of a loop; gives its number."""
+        number = len(self._loops)
+        self._loops.append(Counter(count, down))
+        outer, self._rows = self._rows, []
+        self._around.append(number)
+        try:
+            yield number
+        finally:
+            self._around.pop()
+            body, self._rows = self._rows, outer
+        self._rows.append(Loop(number, count, tuple(body)))
+
+    def mark(self) -> Mark:
+        """The state now."""
+        return Mark(len(self._rows), len(self._buffers), len(self._checks), len(self._loops))
+
+    def back(self, mark: Mark) -> None:
+        """Forgets what was recorded since."""
+        del self._rows[mark.rows :], self._buffers[mark.buffers :], self._checks[mark.checks :]
+        del self._loops[mark.loops :]
+        self._scalars = {key: ref for key, ref in self._scalars.items() if ref.buffer < mark.buffers}
+        self._constants = {key: at for key, at in self._constants.items() if at < mark.buffers}
+
+
+def inner(field: ParamField | UseField) -> Type:
+    """The type of a field."""
+    return field.type if isinstance(field, ParamField) else types.Params(field.instance)
+
+
+def key_operand() -> Operand:
+    """A key."""
+    return Operand(Kind.KEY, Elem.I32, (), ())

@@ -1,0 +1,344 @@
+"""Traces an entry: walks its calls and loops at known dimensions and records what is launched, on which memory.
+
+A call is walked at each of its uses, since its operands lie elsewhere each time; the body of a loop is walked once, its tensors moving
+with the iteration (`loops`). What only selects, renames or regroups launches nothing (`structure`). Nests are lowered as they are met;
+nests that are equal share their kernels.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from presk.core.fusion import Partition, partition
+from presk.core.ir import (
+    Apply,
+    Binding,
+    Call,
+    Field,
+    Fold,
+    Function,
+    Literal,
+    MakeParams,
+    MakeTuple,
+    Prim,
+    Program,
+    Project,
+)
+from presk.core.ir import Closure as MakeClosure
+from presk.kernels.layout import Layout, Target
+from presk.kernels.nest import Arith, Kind, Operand, Use, View
+from presk.kernels.nests.table import group, rule
+from presk.kernels.trace import hyper
+from presk.kernels.trace.hyper import AnyExpr, Given
+from presk.kernels.trace.loops import fold
+from presk.kernels.trace.recorder import Recorder, inner, key_operand
+from presk.kernels.trace.rows import Part, Role, Trace
+from presk.kernels.trace.scope import Headers, Scope, named, open_prefix
+from presk.kernels.trace.structure import STRUCTURAL, Structural, expression, items, record
+from presk.kernels.trace.values import (
+    Closure,
+    Hyper,
+    Items,
+    Record,
+    Tensor,
+    Value,
+    is_real,
+    renamed,
+    size_of,
+    slice_of,
+    stacked,
+    tensors,
+)
+from presk.prims.attrs import Attr
+from presk.types import type as types
+from presk.types.type import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is traced: an entry of a program after differentiation at its dimensions and leading axes.
+
+    `arith` gives the machine types of a binding of a function, `layouts` the layouts of nests by name (`Linear.apply/%3`). Without
+    `fused` every primitive launches by itself.
+    """
+
+    program: Program
+    entry: str
+    dims: Mapping[str, int]
+    prefix: tuple[int, ...]
+    headers: Headers
+    arith: Callable[[str, int], Arith]
+    target: Target
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
+    fused: bool = True
+
+
+def trace(question: Question) -> Trace:
+    """The launches of an entry, and the memory they work on."""
+    return _Tracer(question).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A binding under trace."""
+
+    function: Function
+    binding: Binding
+    scope: Scope
+    values: dict[int, Value]
+    arith: Arith
+
+    @property
+    def name(self) -> tuple[str, int]:
+        return self.function.name, self.binding.var
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """A fusion group: its members' bindings in order, and the variables that they read from outside."""
+
+    bindings: tuple[Binding, ...]
+    outside: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The groups of more than one member of a function, by root, and the lets that launch nothing by themselves."""
+
+    by_root: Mapping[int, _Members]
+    interior: frozenset[int]
+
+
+class _Tracer:
+    def __init__(self, question: Question) -> None:
+        self._q = question
+        self._recorder = Recorder(question.target, question.layouts)
+        self._functions = {function.name: function for function in question.program.functions}
+        self._groups: dict[str, _Groups] = {}
+
+    def run(self) -> Trace:
+        q = self._q
+        function = self._functions[q.entry]
+        scope = Scope(q.dims, q.prefix, q.headers)
+        inputs: list[Part] = []
+        args = [
+            self._input(param.type, param.name, scope, q.arith(q.entry, place), inputs)
+            for place, param in enumerate(function.params)
+        ]
+        results: list[Part] = []
+        numbers: list[tuple[str, AnyExpr]] = []
+        _parts(self._call(function, scope, args), "", results, numbers)
+        return self._recorder.trace(inputs, results, numbers)
+
+    def _input(self, type_: Type, path: str, scope: Scope, arith: Arith, found: list[Part]) -> Value:
+        """Memory for a parameter of the entry."""
+
+        def given(operand: Operand) -> Tensor:
+            tensor = Tensor(operand, self._recorder.buffer(size_of(operand), Role.INPUT))
+            found.append(Part(path, operand, tensor.ref))
+            return tensor
+
+        match type_:
+            case types.Hyper():
+                return Hyper(Given(path))
+            case types.Tuple(parts):
+                return Items(
+                    tuple(self._input(part, f"{path}.{i}", scope, arith, found) for i, part in enumerate(parts))
+                )
+            case types.Params(instance):
+                return Record(
+                    {
+                        one.name: self._input(inner(one), f"{path}.{one.name}", scope, arith, found)
+                        for one in scope.fields(instance)
+                    }
+                )
+            case _:
+                return given(scope.operand(type_, arith))
+
+    # --- functions ---
+
+    def _call(self, function: Function, scope: Scope, args: Sequence[Value]) -> Value:
+        # Names are those of this function's types, whatever the caller calls the axes.
+        values = {place: named(arg, param.type) for place, (arg, param) in enumerate(zip(args, function.params))}
+        groups = self._grouped(function)
+        for binding in function.bindings:
+            if binding.var not in groups.interior:
+                arith = self._q.arith(function.name, binding.var)
+                site = _Site(function, binding, scope, values, arith)
+                self._recorder.trail.append(site.name)
+                value = self._binding(site, groups.by_root.get(binding.var))
+                if isinstance(binding.op, Call | Apply | Fold):
+                    value = named(value, binding.type)
+                values[binding.var] = value
+                self._recorder.trail.pop()
+        return values[function.returns]
+
+    def _grouped(self, function: Function) -> _Groups:
+        if function.name not in self._groups:
+            self._groups[function.name] = _groups(function) if self._q.fused else _Groups({}, frozenset())
+        return self._groups[function.name]
+
+    def _enter(self, name: str, dims: Mapping[str, int], prefix: tuple[int, ...], args: Sequence[Value]) -> Value:
+        function = self._functions[name]
+        found = open_prefix(function, args)
+        return self._call(function, Scope(dims, prefix if found is None else found, self._q.headers), args)
+
+    def _binding(self, site: _Site, members: _Members | None) -> Value:
+        values, scope = site.values, site.scope
+        match site.binding.op:
+            case Prim(name, args, attrs):
+                if members is not None:
+                    return self._group(site, members, [values[var] for var in members.outside], site.binding.type)
+                return self._primitive(site, name, tuple(values[var] for var in args), dict(attrs))
+            case Literal(text):
+                return Hyper(hyper.known(text))
+            case Field(base, name):
+                return record(values[base]).fields[name]
+            case Project(base, place):
+                return items(values[base]).items[place]
+            case MakeTuple(parts):
+                return Items(tuple(values[var] for var in parts))
+            case MakeParams(parts):
+                type_ = site.binding.type
+                assert isinstance(type_, types.Params)
+                names = [one.name for one in scope.fields(type_.instance)]
+                return Record({name: values[var] for name, var in zip(names, parts, strict=True)})
+            case MakeClosure(function, dims, prefix, captured):
+                taken = tuple(values[var] for var in captured)
+                return Closure(function, scope.bound(dims), scope.leading(prefix), taken)
+            case Call(function, dims, prefix, args):
+                given = [values[var] for var in args]
+                return self._enter(function, scope.bound(dims), scope.leading(prefix), given)
+            case Apply(function=var, args=args):
+                closure = values[var]
+                if not isinstance(closure, Closure):
+                    raise TypeError(f"{type(closure).__name__} is no function")
+                given = [*closure.captured, *(values[one] for one in args)]
+                return self._enter(closure.function, closure.dims, closure.prefix, given)
+            case Fold() as op:
+                return fold(self._recorder, scope, op, values, self._enter)
+            case other:
+                raise TypeError(f"{type(other).__name__} is left after differentiation")
+
+    # --- primitives ---
+
+    def _primitive(self, site: _Site, name: str, args: tuple[Value, ...], attrs: Mapping[str, Attr]) -> Value:
+        type_ = site.binding.type
+        if name in STRUCTURAL:
+            return STRUCTURAL[name](Structural(self._recorder, site.scope, args, type_, attrs, site.arith))
+        if isinstance(type_, types.Hyper):
+            return Hyper(hyper.Apply(name, tuple(map(expression, args)), type_.kind))
+        if name == "real" and isinstance(args[0], Hyper):
+            return self._recorder.scalar(args[0].expr, site.scope.operand(type_, site.arith))
+        return self._mapped(site, name, args, attrs, type_)
+
+    def _mapped(self, site: _Site, name: str, args: Sequence[Value], attrs: Mapping[str, Attr], type_: Type) -> Value:
+        """A primitive on tensors; on trees and tuples for each leaf."""
+
+        def part(key: str | int, of: Type) -> Value:
+            return self._mapped(site, name, [_part(arg, key) for arg in args], attrs, of)
+
+        match type_:
+            case types.Hyper() | types.Function():
+                # What is no tensor is carried from the first structure.
+                return args[0]
+            case types.Params(instance):
+                return Record({one.name: part(one.name, inner(one)) for one in site.scope.fields(instance)})
+            case types.Real() if len(args) == 1 and isinstance(args[0], Record | Items):
+                # A sum over a tree: its leaves in order, each added to the sum before.
+                result, total = site.scope.operand(type_, site.arith), None
+                for leaf in filter(is_real, tensors(args[0])):
+                    total = self._tensor(site, name, (leaf,) if total is None else (leaf, total), attrs, result)
+                return self._recorder.constant(result, 0.0) if total is None else total
+            case types.Tuple(parts) if any(isinstance(arg, Items) for arg in args):
+                return Items(tuple(part(place, one) for place, one in enumerate(parts)))
+            case types.Tuple(parts):
+                # A tuple of keys, which one launch makes.
+                count = len(parts)
+                keys = self._tensor(site, name, args, attrs, stacked(key_operand(), count))
+                return Items(tuple(slice_of(keys, place) for place in range(count)))
+            case _:
+                return self._tensor(site, name, args, attrs, site.scope.operand(type_, site.arith))
+
+    def _tensor(
+        self, site: _Site, name: str, args: Sequence[Value], attrs: Mapping[str, Attr], result: Operand
+    ) -> Tensor:
+        given = [self._operand(arg, site.arith) for arg in args]
+        use = Use(tuple(one.operand for one in given), result, site.arith, attrs, site.scope.dims)
+        made = rule(name, use)
+        if isinstance(made, View):
+            return renamed(given[0], result)
+        return self._recorder.launch(made.nest, [given[place] for place in made.inputs], result, site.name)
+
+    def _operand(self, value: Value, arith: Arith) -> Tensor:
+        match value:
+            case Tensor():
+                return value
+            case Hyper(expr):
+                return self._recorder.scalar(expr, Operand(Kind.HYPER, arith.arithmetic, (), ()))
+            case _:
+                raise TypeError(f"{type(value).__name__} is no operand")
+
+    def _group(self, site: _Site, members: _Members, args: Sequence[Value], type_: Type) -> Value:
+        """A fusion group: one launch, or one for each leaf."""
+        if isinstance(type_, types.Params):
+            return Record(
+                {
+                    one.name: self._group(site, members, [_part(arg, one.name) for arg in args], inner(one))
+                    for one in site.scope.fields(type_.instance)
+                }
+            )
+        given = [self._operand(arg, site.arith) for arg in args]
+        number = {var: place for place, var in enumerate(members.outside)}
+        steps = []
+        for binding in members.bindings:
+            assert isinstance(binding.op, Prim)
+            steps.append((binding.op.name, tuple(number[arg] for arg in binding.op.args), dict(binding.op.attrs)))
+            number[binding.var] = len(number)
+        result = site.scope.operand(type_, site.arith)
+        made = group(tuple(one.operand for one in given), steps, result, site.arith, site.scope.dims)
+        return self._recorder.launch(made.nest, [given[place] for place in made.inputs], result, site.name)
+
+
+def _part(value: Value, key: str | int) -> Value:
+    """A field of a tree, an item of a tuple; anything else serves every leaf."""
+    match value:
+        case Record(fields) if isinstance(key, str):
+            return fields[key]
+        case Items(parts) if isinstance(key, int):
+            return parts[key]
+        case _:
+            return value
+
+
+def _groups(function: Function) -> _Groups:
+    parts: Partition = partition(function)
+    bindings = {binding.var: binding for binding in function.bindings}
+    found: dict[int, _Members] = {}
+    for one in parts.groups:
+        if len(one.members) == 1:
+            continue
+        inside = set(one.members)
+        outside: dict[int, None] = {}
+        for var in one.members:
+            op = bindings[var].op
+            assert isinstance(op, Prim)
+            outside.update((arg, None) for arg in op.args if arg not in inside)
+        found[one.root] = _Members(tuple(bindings[var] for var in one.members), tuple(outside))
+    return _Groups(found, parts.interior())
+
+
+def _parts(value: Value, path: str, found: list[Part], numbers: list[tuple[str, AnyExpr]]) -> None:
+    """The tensors and the hyperparameters of a result, and the ways to them."""
+    match value:
+        case Tensor(operand, ref):
+            found.append(Part(path, operand, ref))
+        case Items(parts):
+            for place, one in enumerate(parts):
+                _parts(one, f"{path}.{place}", found, numbers)
+        case Record(fields):
+            for name, one in fields.items():
+                _parts(one, f"{path}.{name}", found, numbers)
+        case Hyper(expr):
+            numbers.append((path, expr))
+        case Closure():
+            raise TypeError("a function is no result of an entry")

@@ -1,0 +1,203 @@
+"""The part of `presk run` that runs kernels: natively, or on the kernel interpreter."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from presk.ad.pipeline import AfterAd, Remat
+from presk.cache.log import RequestLog
+from presk.cache.stage import Result
+from presk.cli.commands import programs
+from presk.cli.commands.core_programs import InCore
+from presk.cli.request import Request
+from presk.core.fusion import nests, partition
+from presk.core.ir import Program
+from presk.diagnostics.value import Diagnostic
+from presk.exact.closing import closed
+from presk.exact.given import Given
+from presk.kernels.compiling import processors
+from presk.kernels.targets import LEVELS, UnsupportedMachine, host_level
+from presk.native import bench as benching
+from presk.native.gap import Gap, gap_json, gap_text, measure
+from presk.native.run import Asked, Executor, Ran, differentiated, run_native
+from presk.realize.record import Malformed, Realization, parse, stored_vjps, uniform, unknown_name
+
+DEFAULT_REALIZATION = "f64"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says of a run in machine types, as it was written."""
+
+    executor: Executor
+    realize: str | None
+    threads: int | None
+    level: str | None
+    gap: bool
+    fusion: bool
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What is given to the entry; see `presk.exact.run.Job`."""
+
+    dims: Mapping[str, int]
+    words: Mapping[str, str]
+    files: Mapping[str, tuple[str, bytes]]
+    seed: int
+    remat: Remat
+    unroll: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run gave, in the forms in which it is shown; they are made when they are asked for."""
+
+    ran: Ran | None
+    gaps: tuple[Gap, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def stats(self) -> str | None:
+        """How many kernels the run launched, how many different ones there are, and its memory."""
+        if self.ran is None:
+            return None
+        driver = self.ran.driver
+        return f"launches: {self.ran.launches}, of {len(driver.kernels)} kernels; arena: {driver.size} bytes"
+
+    @cached_property
+    def text(self) -> str:
+        """Lines for people, large tensors shortened."""
+        return "" if self.ran is None else self.ran.to_text() + gap_text(self.gaps)
+
+    @cached_property
+    def full_text(self) -> str:
+        """The same with every number."""
+        return "" if self.ran is None else self.ran.to_text(full=True) + gap_text(self.gaps)
+
+    @cached_property
+    def json(self) -> str:
+        """One JSON object."""
+        return "" if self.ran is None else gap_json(self.ran.to_json(), self.gaps)
+
+
+def answer(request: Request, log: RequestLog, given: InCore, entry: str, options: Options, inputs: Inputs) -> Answer:
+    """Runs an entry of a program in the core. Usage errors leave with 2, what cannot be compiled with 70."""
+    asked, after = _asked(request, given, entry, options, inputs)
+    outcome = run_native(request.engine, log, given.typed, given.core, entry, asked)
+    if outcome.ran is None:
+        return Answer(None, (), outcome.diagnostics)
+    gaps = measure(closed(after.value.program), outcome.ran, given.core.headers, options.bits) if options.gap else ()
+    return Answer(outcome.ran, gaps, ())
+
+
+def measure_entry(
+    request: Request,
+    log: RequestLog,
+    given: InCore,
+    entry: str,
+    options: Options,
+    inputs: Inputs,
+    runs: int,
+    *,
+    per_nest: bool,
+) -> benching.Outcome:
+    """Measures an entry of a program in the core; errors as for `answer`."""
+    asked, _ = _asked(request, given, entry, options, inputs)
+    return benching.bench(request.engine, log, given.typed, given.core, entry, asked, runs=runs, per_nest=per_nest)
+
+
+def _asked(
+    request: Request, given: InCore, entry: str, options: Options, inputs: Inputs
+) -> tuple[Asked, Result[AfterAd]]:
+    """What is asked, and the program after differentiation; E7002 for a realization that does not fit it."""
+    realization = realization_of(request, options.realize)
+    asked = Asked(
+        inputs.dims,
+        inputs.words,
+        {name: Given(*file) for name, file in inputs.files.items()},
+        inputs.seed,
+        inputs.remat,
+        inputs.unroll,
+        realization,
+        options.executor,
+        level_of(request, options.level, runs=options.executor is Executor.NATIVE),
+        threads_of(request, options.threads),
+        fused=options.fusion,
+    )
+    after = differentiated(request.engine, given.core, entry, asked)
+    if not after.value.diagnostics:
+        _named(request, given, after.value.program, realization, inputs.remat)
+    return asked, after
+
+
+def realization_of(request: Request, text: str | None) -> Realization:
+    """`--realize`: the name of a uniform realization, a record, or `@FILE`. E7002 leaves with 2."""
+    if text is None:
+        return uniform(DEFAULT_REALIZATION)
+    called = "realization"
+    if text.startswith("@"):
+        path = request.path(text[1:])
+        called = path.stem
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError, ValueError):
+            raise programs.usage(request, "E9002", f"`{path.name}` cannot be read") from None
+    elif not text.lstrip().startswith(("{", '"')):
+        text = f'"{text}"'
+    try:
+        return parse(text, called)
+    except Malformed as error:
+        raise programs.usage(request, "E7002", error.message, error.mend) from None
+
+
+def level_of(request: Request, name: str | None, *, runs: bool) -> str:
+    """`--level`: the machine level to compile for; the highest one of this machine where none is named."""
+    try:
+        own = host_level()
+    except UnsupportedMachine as error:
+        if runs or name is None:
+            raise programs.usage(request, "E9006", str(error), "run with `--backend exact`") from None
+        own = None
+    if name is None:
+        assert own is not None
+        return own.name
+    if name not in LEVELS:
+        raise programs.usage(request, "E9003", f"there is no level `{name}`", f"the levels are {', '.join(LEVELS)}")
+    levels = list(LEVELS)
+    if runs and own is not None and levels.index(name) > levels.index(own.name):
+        raise programs.usage(request, "E9003", f"this machine has no `{name}`", f"it has {own.name}, and all below it")
+    return name
+
+
+def threads_of(request: Request, number: int | None) -> int:
+    """`--threads`, else `PRESK_THREADS`, else the processors of the machine."""
+    if number is not None:
+        return number
+    text = request.env.get("PRESK_THREADS", "")
+    if not text:
+        return min(processors(), os.cpu_count() or 1)
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 1024:
+        raise programs.usage(request, "E9003", f"PRESK_THREADS is `{text}`, not a number from 1 to 1024")
+    return int(text)
+
+
+def _named(request: Request, given: InCore, program: Program, realization: Realization, remat: Remat) -> None:
+    """E7002 for a name that the program lacks; W0004 for a `.vjp` that types nothing."""
+    functions = {*given.core.names.values(), *(function.name for function in program.functions)}
+    own = {name for function in program.functions for name in nests(function, partition(function))}
+    missing = unknown_name(realization, functions, own)
+    if missing is not None:
+        name, near = missing
+        what = "nest" if "/" in name else "function"
+        mend = None if near is None else f"did you mean `{near}`?"
+        raise programs.usage(request, "E7002", f"the program has no {what} `{name}`", mend)
+    if remat is Remat.STORE:
+        for name in stored_vjps(realization, functions):
+            base = name.removesuffix(".vjp")
+            request.complain(
+                f"warning[W0004]: the realization types `{name}`, of which nothing is left when its forward pass is stored\n"
+                f"  = help: type `{base}.fwd` and `{base}.bwd`, or run with `--remat recompute`"
+            )

@@ -1,0 +1,250 @@
+"""Runs an entry in machine types: its kernels are compiled, or had, and its driver runs once.
+
+In the order of the exact reference: what is given is read and determines open dimensions, what is undefined at the dimensions is
+refused, the arguments are made, the entry is run, its flags are looked at. Whatever goes wrong is a diagnostic.
+"""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from presk.ad.pipeline import AfterAd, Remat
+from presk.ad.stage import AFTER_AD
+from presk.cache.engine import Engine
+from presk.cache.log import RequestLog
+from presk.cache.stage import Result
+from presk.core.facts import declared_facts
+from presk.core.ir import Program as CoreText
+from presk.core.program import CoreProgram
+from presk.diagnostics.value import Diagnostic
+from presk.elab.program import Program
+from presk.exact import output, synthesize
+from presk.exact.closing import closed
+from presk.exact.defined import check_entry
+from presk.exact.faults import COMMAND, Fault
+from presk.exact.given import Given
+from presk.exact.interpreter import Stopped
+from presk.exact.run import diagnostic
+from presk.exact.scope import Scope
+from presk.exact.values import Number, Truth, Value
+from presk.kernels.arena import Arena
+from presk.kernels.compiling import processors
+from presk.kernels.entry import InterpretedEntry, NativeEntry
+from presk.kernels.ir import Elem
+from presk.kernels.layout import Layout
+from presk.kernels.native.driver import Driver as Threads
+from presk.kernels.numbers import to_elements
+from presk.kernels.objects import Blob
+from presk.kernels.stage import KERNEL, OBJECT, ROUTINES
+from presk.kernels.trace.memory import Driver, launches
+from presk.native.scalars import element, evaluate
+from presk.native.stage import AT, DRIVER, At
+from presk.native.values import Doubles, assembled, flattened
+from presk.realize.record import Realization, groups_visible, resolver
+from presk.run import at_the_entry, entry_defaults, places_of
+from presk.types.type import Type
+
+BITS: Final = {Elem.F64: 53, Elem.F32: 24, Elem.BF16: 8}
+
+
+class Executor(StrEnum):
+    """What runs kernels."""
+
+    NATIVE = "native"
+    KERNEL = "kernel"
+    """The kernel interpreter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked beside the program: see `presk.exact.run.Job`. `level` is the machine level to compile for, by name."""
+
+    dims: Mapping[str, int]
+    words: Mapping[str, str]
+    inputs: Mapping[str, Given]
+    seed: int
+    remat: Remat
+    unroll: bool
+    realization: Realization
+    executor: Executor
+    level: str
+    threads: int = 1
+    layouts: Mapping[str, Layout] | None = None
+    fused: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run gave: the value, the arguments it had, and the driver that gave it."""
+
+    entry: str
+    args: Sequence[Value]
+    value: Value
+    type: Type
+    scope: Scope
+    bits: int
+    driver: Driver
+
+    def to_json(self) -> str:
+        """One JSON object."""
+        return output.to_json(self.entry, self.value, self.type, self.scope, self.bits)
+
+    def to_text(self, *, full: bool = False) -> str:
+        """Lines for people."""
+        return output.to_text(self.entry, self.value, self.type, self.scope, self.bits, full=full)
+
+    @property
+    def launches(self) -> int:
+        """How many kernels one run launches."""
+        return launches(self.driver.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A result, or why there is none."""
+
+    ran: Ran | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """An entry about to be run: its arguments, its driver, and its program for messages."""
+
+    after: Result[AfterAd]
+    scope: Scope
+    args: Sequence[Value]
+    driver: Result[Driver]
+    type: Type
+    names: tuple[str, ...]
+
+
+def run_native(engine: Engine, log: RequestLog, typed: Program, core: CoreProgram, entry: str, asked: Asked) -> Outcome:
+    """Runs an entry, a core name that `core` was lowered for."""
+    after = differentiated(engine, core, entry, asked)
+    if after.value.diagnostics:
+        return Outcome(None, after.value.diagnostics)
+    program = closed(after.value.program)
+    functions = {function.name: function for function in program.functions}
+    places = places_of(after.value, core.origins())
+    try:
+        ready = prepare(engine, typed, core, entry, asked, after, program)
+        return Outcome(_run(engine, log, ready, entry, asked))
+    except Stopped as error:
+        stopped = error
+    except Fault as fault:
+        stopped = Stopped(fault, ())
+    return Outcome(None, at_the_entry(typed, core, entry, (diagnostic(stopped, places, functions),)))
+
+
+def differentiated(engine: Engine, core: CoreProgram, entry: str, asked: Asked) -> Result[AfterAd]:
+    """The program after differentiation, as the realization needs it."""
+    return engine.get(
+        AFTER_AD,
+        engine.group("parts", core.parts),
+        subject=entry,
+        order=tuple(core.parts),
+        remat=asked.remat.value,
+        hold=groups_visible(asked.realization),
+        unroll=asked.unroll,
+        objectives=(),
+    )
+
+
+def prepare(
+    engine: Engine,
+    typed: Program,
+    core: CoreProgram,
+    entry: str,
+    asked: Asked,
+    after: Result[AfterAd],
+    program: CoreText,
+) -> Ready:
+    """Arguments and driver; `Fault` for what is given wrongly or undefined. `program` is that of `after`, closed."""
+    function = next((one for one in program.functions if one.name == entry), None)
+    if function is None:
+        raise Fault(COMMAND, f"the program has no function `{entry}`")
+    for name, length in asked.dims.items():
+        if name not in function.dims:
+            names = ", ".join(f"`{dim}`" for dim in function.dims)
+            raise Fault(COMMAND, f"`{entry}` has no dimension `{name}`", notes=(f"it has {names or 'none'}",))
+        if length < 0:
+            raise Fault(COMMAND, f"the dimension `{name}` is {length}, which is no natural number")
+    found = synthesize.sources(asked.inputs, asked.words, dict(entry_defaults(typed, core, entry)), asked.seed)
+    dims, prefix = synthesize.determine(function, found, Scope({}, (), core.headers), asked.dims)
+    check_entry(program, entry, dims, prefix, core.headers, declared_facts(typed, core))
+    scope = Scope(dims, prefix, core.headers)
+    storage = Elem(resolver(asked.realization)(entry, 0).storage)
+    args = synthesize.arguments(Doubles(storage), scope, function, found)
+    at = At(
+        entry,
+        tuple(core.headers[ref] for ref in sorted(core.headers)),
+        tuple(sorted(dims.items())),
+        prefix,
+        asked.realization,
+        tuple(sorted((asked.layouts or {}).items())),
+        asked.level,
+        asked.fused,
+    )
+    driver = engine.get(DRIVER, after, engine.leaf("at", at, AT), subject=entry)
+    return Ready(after, scope, args, driver, function.result, tuple(param.name for param in function.params))
+
+
+def blobs_of(engine: Engine, log: RequestLog, driver: Driver, level: str, subject: str) -> tuple[Blob, ...]:
+    """The driver's kernels for a level, compiled side by side where they are not at hand."""
+    leaves = [engine.leaf("kernel", kernel, KERNEL) for kernel in driver.kernels]
+    lanes = max(1, min(processors(), len(leaves)))
+
+    def some(first: int) -> list[Blob]:
+        with engine.request(log):
+            return [engine.get(OBJECT, leaf, subject=subject, level=level).value for leaf in leaves[first::lanes]]
+
+    with ThreadPoolExecutor(lanes) as threads:
+        shares = list(threads.map(some, range(lanes)))
+    return tuple(shares[place % lanes][place // lanes] for place in range(len(leaves)))
+
+
+def fill(arena: Arena, driver: Driver, ready: Ready) -> Mapping[str, Number | Truth]:
+    """Writes arguments and scalars; gives the hyperparameters. `Fault` for a scalar that is undefined."""
+    tensors, hypers = flattened(ready.names, ready.args)
+    for part in driver.inputs:
+        arena.put(part, tensors[part.path])
+    for scalar, place in driver.scalars:
+        arena.view(place, scalar.elem, 1)[:] = to_elements(np.array([element(scalar, hypers)]), scalar.elem)
+    return hypers
+
+
+def _run(engine: Engine, log: RequestLog, ready: Ready, entry: str, asked: Asked) -> Ran:
+    driver = ready.driver.value
+    if asked.executor is Executor.KERNEL:
+        interpreted = InterpretedEntry(driver)
+        hypers = fill(interpreted.arena, driver, ready)
+        interpreted.run()
+        arena = interpreted.arena
+    else:
+        blobs = blobs_of(engine, log, driver, asked.level, entry)
+        with Threads(engine.get(ROUTINES).value, asked.threads) as threads:
+            native = NativeEntry(driver, blobs, threads)
+            hypers = fill(native.arena, driver, ready)
+            native.run()
+            arena = native.arena
+    look(arena, driver)
+    tensors: dict[str, NDArray[Any]] = {part.path: arena.get(part) for part in driver.results}
+    numbers = {path: evaluate(expr, hypers) for path, expr in driver.numbers}
+    value = assembled(ready.type, "", ready.scope, tensors, numbers)
+    bits = max((BITS[part.operand.elem] for part in driver.results if part.operand.elem in BITS), default=53)
+    return Ran(entry, ready.args, value, ready.type, ready.scope, bits, driver)
+
+
+def look(arena: Arena, driver: Driver) -> None:
+    """`Stopped` for the first error that a launch found."""
+    for check in driver.checks:
+        row = arena.failed(check)
+        if row is not None:
+            note = f"the first is row {row}, counted over the other axes"
+            raise Stopped(Fault(check.code, check.message, notes=(note,)), check.trail)

@@ -1,0 +1,1 @@
+"""Realizations: in which machine types the nests of a program compute."""
