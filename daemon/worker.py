@@ -26,6 +26,7 @@ from typing import Final
 # The index is imported when a store is first used; here that is always, and it should be of the code that is running.
 import presk.cache.rows  # noqa: F401
 from presk.cache.fingerprint import Fingerprints
+from presk.cache.packages import Packages
 from presk.cli import app
 from presk.cli.exits import Exit
 from presk.cli.faults import Faults, faults_of
@@ -36,6 +37,7 @@ from presk.daemon.engines import Engines
 from presk.daemon.messages import Report, encode
 from presk.daemon.phase import Phase
 from presk.daemon.tracking import Tracker
+from presk.kernels.identity import IDENTITIES
 
 _PR_SET_PDEATHSIG: Final = 1
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -63,7 +65,7 @@ class Worker:
         self._phase: Final = phase
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         # Read before anything else could be imported at a later time; the daemon compares it with the disk.
-        self._engines: Final = Engines(Fingerprints(), phase.computing)
+        self._engines: Final = Engines(Fingerprints(packages=Packages(IDENTITIES)), phase.computing)
         self._command: Final = app.command()
         self._lock: Final = threading.Lock()
         self._working: int | None = None

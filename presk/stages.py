@@ -79,4 +79,6 @@ CODECS: Final[tuple[Codec[Any], ...]] = (
     running.ORIGINS,
     running.INPUT_NAMES,
     core.HEADER,
+    native.AT,
+    kernels.KERNEL,
 )

@@ -5,6 +5,9 @@ evaluated in f64 lanes and rounded once, which gives the correctly rounded value
 `MENDED` lists with their values: there the f64 value lies on the wrong side of a midpoint of two numbers of f32, or on
 it. All 2³² arguments were run (`make exhaustive`). bf16 computes in f32, so it has no functions of its own.
 
+The largest errors of f64 that 20,000 random arguments in each region of interest showed, in units in the last place: exp
+0.70, tanh 0.69, sigmoid 0.71, log 0.75, sin 0.76, cos 0.74, erf 0.69, gelu 0.67, its derivative 0.62.
+
 Lanes are independent and the sequence is fixed, so the bits depend on neither the executor nor the number of lanes.
 """
 

@@ -18,7 +18,7 @@ from presk.kernels.math.lanes import MAGIC, Lanes, Pair
 
 
 class Power(NamedTuple):
-    """e^x = 2^k · (high + low), and the steps on the way: `shifted` = MAGIC + k, `r`, and `rest` with e^r = 1 + r + rest."""
+    """e^x = 2^k · (1 + r + rest), and `shifted` = MAGIC + k."""
 
     shifted: Value
     r: Value

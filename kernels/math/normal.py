@@ -1,12 +1,13 @@
 """erf, gelu(x) = x·Φ(x), and the derivative of gelu.
 
 The left tail Φ(−a) = e^(−a²/2) · g(a), a ≥ 0, keeps its bits; Φ(a) = 1 − Φ(−a) loses none, since the tail is at most ½.
-g(a)·(a + C) is a polynomial in t = (a − C)/(a + C), which maps the half-line to an interval. The derivative is Φ(−a) −
-a·φ(a) = e^(−a²/2) · (a₀ − a) · h(t) at x = −a and one minus that at a: it has a zero at −a₀ near −0.75, which stands as
-a factor so that the values around it keep their bits. erf x is x·p(x²) near 0 and 1 − 2·Φ(−√2·x) elsewhere.
+The derivative is Φ(−a) − a·φ(a) = e^(−a²/2) · (a₀ − a) · h(a) at x = −a and one minus that at a: it has a zero at −a₀
+near −0.75, which stands as a factor so that the values around it keep their bits. erf x is x·p(x²) near 0 and
+1 − 2·Φ(−√2·x) elsewhere.
 
-In binary32 a²/2 is exact in binary64. In binary64 it is a pair, and so are t and the polynomials but for their highest
-coefficients.
+In binary32 a²/2 is exact in binary64, and g and h are quotients of polynomials with positive coefficients. In binary64
+a²/2 is a pair, g(a)·(a + C) and h(a) are polynomials in t = (a − C)/(a + C), which maps the half-line to an interval (as
+Shepherd and Laframboise do for erfc, Math. Comp. 36, 1981), and t and the lower coefficients are pairs.
 """
 
 from typing import Final
@@ -33,6 +34,8 @@ from presk.kernels.math.lanes import MAGIC, Lanes, Pair
 _FAR_32: Final = 15.0
 _FAR_64: Final = 39.5
 _PLAIN: Final = 22
+"""Coefficients without a low part: with 23 errors grow to 0.84 units in the last place, with 24 beyond one."""
+
 _SMALL: Final = 0.7
 _NUDGE: Final = 2.0**-175
 

@@ -89,9 +89,12 @@ def _signed(v: Lanes, x: Value) -> Pair:
 
 def _near_32(v: Lanes, a: Value, offset: float) -> Rest:
     """a − (k + offset)·π, a < 2²³."""
-    turns = v.fma(a, INVERSE_PI, -offset) if offset else None
-    shifted = v.fma(a, INVERSE_PI, MAGIC) if turns is None else v.add(turns, MAGIC)
-    n = v.sub(shifted, MAGIC - offset) if offset == 0.0 else v.add(v.sub(shifted, MAGIC), offset)
+    if offset:
+        shifted = v.add(v.fma(a, INVERSE_PI, -offset), MAGIC)
+        n = v.add(v.sub(shifted, MAGIC), offset)
+    else:
+        shifted = v.fma(a, INVERSE_PI, MAGIC)
+        n = v.sub(shifted, MAGIC)
     return Rest(v.fma(n, -PI[1], v.fma(n, -PI[0], a)), None, v.bits(shifted))
 
 
@@ -188,9 +191,9 @@ def _far_64(v: Lanes, a: Value) -> Rest:
     below = v.fma(_unsigned(v, columns[3]), 2.0**-62, v.mul(_unsigned(v, third), 2.0**-30))
     turns = v.fast_two_sum(leading.high, v.add(leading.low, v.fma(a, 0.0, below)))
     unit = 2.0**-64
-    product_ = v.two_product(turns.high, HALF_PI[0] * unit)
-    rest = v.fma(turns.high, HALF_PI[1] * unit, v.fma(turns.low, HALF_PI[0] * unit, product_.low))
-    r, left = v.fast_two_sum(product_.high, rest)
+    scaled = v.two_product(turns.high, HALF_PI[0] * unit)
+    rest = v.fma(turns.high, HALF_PI[1] * unit, v.fma(turns.low, HALF_PI[0] * unit, scaled.low))
+    r, left = v.fast_two_sum(scaled.high, rest)
     return Rest(r, left, count)
 
 

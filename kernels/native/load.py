@@ -8,8 +8,9 @@ import mmap
 from collections.abc import Sequence
 from typing import Final
 
+from presk.kernels.host import UnsupportedMachine, host_level
 from presk.kernels.objects import ALIGNMENT, Blob, ObjectError, check
-from presk.kernels.targets import LEVELS, UnsupportedMachine, host_level
+from presk.kernels.targets import LEVELS
 
 Address = int
 """An address in this process."""

@@ -441,8 +441,8 @@ class _Tiles:
         def out_index(row: int, vector: int) -> Index:
             return address(b, *out_at, base=row * nest.rows.out + vector * lanes * nest.columns.out)
 
-        def stored(vector: int) -> int:
-            return nest.columns.out if lanes > 1 else 1
+        # A single column has no stride; of more lanes than it has columns only those count.
+        stride = nest.columns.out or 1
 
         if fresh:
             zero = b.const(nest.accumulate, 0.0, lanes)
@@ -455,7 +455,7 @@ class _Tiles:
                     out_index(row, vector),
                     nest.accumulate,
                     lanes,
-                    stride=stored(vector),
+                    stride=stride if lanes > 1 else 1,
                     count=counts[vector],
                 )
                 for row in range(rows)
@@ -494,7 +494,7 @@ class _Tiles:
                     nest.elem,
                     out_index(row, vector),
                     sums[row * vectors + vector],
-                    stride=stored(vector),
+                    stride=stride if lanes > 1 else 1,
                     count=counts[vector],
                 )
 

@@ -12,6 +12,7 @@ import typer
 from presk.cache.engine import Engine
 from presk.cache.files import default_folder
 from presk.cache.maintain import open_store
+from presk.cache.packages import Packages
 from presk.cache.store import Store
 from presk.cli import execute
 from presk.cli.commands import benching, caching, checking, dumping, explaining, formatting, running
@@ -20,6 +21,7 @@ from presk.cli.faults import FaultyFiles, faults_of
 from presk.cli.request import Request, Terminal
 from presk.cli.tool import add_tool_commands, empty_application
 from presk.elab.files import FolderReader
+from presk.kernels.identity import IDENTITIES
 
 
 def application() -> typer.Typer:
@@ -52,8 +54,8 @@ def store_engine(request: Request) -> Engine:
     faults = faults_of(request.env)
     folder = default_folder(request.env, request.cwd) if faults else None
     if folder is not None:
-        return Engine(Store(folder, on_warning=warn, files=FaultyFiles(faults)))
-    return Engine(open_store(request.env, request.cwd, warn))
+        return Engine(Store(folder, on_warning=warn, files=FaultyFiles(faults)), packages=Packages(IDENTITIES))
+    return Engine(open_store(request.env, request.cwd, warn), packages=Packages(IDENTITIES))
 
 
 def run(

@@ -38,6 +38,25 @@ RUN: Final = (
         """,
     ),
     _row(
+        "E7002",
+        "realization that does not fit",
+        """
+            The record that `--realize` names cannot be read, says what no realization can say (arithmetic in bf16, sums in a type
+            narrower than the arithmetic), or names a function or a nest that the program does not have. Nothing is ignored: what was
+            ignored would be reported as if it had been applied.
+        """,
+        """
+            Correct the record. `presk dump --stage realize` prints the nests of a program by name.
+        """,
+        """
+            fn f(x : ℝ[4]) -> ℝ[] = sum(x)
+        """,
+        "--backend",
+        "native",
+        "--realize",
+        '{"default": "f32", "functions": {"g": "f64"}}',
+    ),
+    _row(
         "E7003",
         "undefined at the dimensions given",
         """

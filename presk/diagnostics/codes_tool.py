@@ -173,6 +173,20 @@ TOOL: Final = (
         """),
         None,
     ),
+    Code(
+        "E9006",
+        "machine without native execution",
+        paragraphs("""
+            Native kernels run on Linux on x86-64, at one of the levels that `presk run --level` names. This machine is another one,
+            or its processor lacks what the lowest level needs.
+
+            There is no example, since it says nothing about a program.
+        """),
+        paragraphs("""
+            Run on another machine, or with `--backend exact`, which runs everywhere.
+        """),
+        None,
+    ),
 )
 
 WARNINGS: Final = (
@@ -230,5 +244,29 @@ WARNINGS: Final = (
               model = Table
             }
         """),
+    ),
+    Code(
+        "W0004",
+        "realization of a function that is not there",
+        paragraphs("""
+            A realization types `f.vjp` by name. When a gradient stores its forward pass, which it does unless `--remat recompute` is
+            given, the derivative of `f` is split into `f.fwd` and `f.bwd`, and nothing is left of `f.vjp` but a call of either: the
+            statement types nothing. It is no error, since one realization may serve entries of both kinds.
+        """),
+        paragraphs("""
+            Type `f.fwd` and `f.bwd`.
+        """),
+        program(
+            """
+            fn g(x : ℝ[4]) -> ℝ[] = sum(exp(x))
+            fn f(x : ℝ[4]) -> ℝ[4] = grad(λ x. g(x))(x)
+            """,
+            args=(
+                *("main.psk", "--entry", "f", "--backend", "native"),
+                *("--realize", '{"default": "f32", "functions": {"g.vjp": "f64"}}'),
+            ),
+            command="run",
+        ),
+        None,
     ),
 )

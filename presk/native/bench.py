@@ -21,7 +21,6 @@ from presk.elab.program import Program
 from presk.exact.closing import closed
 from presk.exact.faults import Fault
 from presk.exact.interpreter import Stopped
-from presk.exact.run import diagnostic
 from presk.kernels.compiling import compile_all, processors
 from presk.kernels.entry import NativeEntry
 from presk.kernels.native.driver import Driver as Threads
@@ -30,8 +29,7 @@ from presk.kernels.stage import ROUTINES
 from presk.kernels.trace.memory import Driver, launches
 from presk.kernels.trace.rows import Launch, Loop, Row
 from presk.kernels.work import work
-from presk.native.run import Asked, Ready, blobs_of, differentiated, fill, prepare
-from presk.run import at_the_entry, places_of
+from presk.native.run import Asked, Ready, blobs_of, differentiated, faulted, fill, prepare
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -95,7 +93,6 @@ def bench(
     if after.value.diagnostics:
         return Outcome(None, after.value.diagnostics)
     program = closed(after.value.program)
-    functions = {function.name: function for function in program.functions}
     try:
         ready = prepare(engine, typed, core, entry, asked, after, program)
         return Outcome(_bench(engine, log, ready, entry, asked, runs, per_nest))
@@ -103,8 +100,7 @@ def bench(
         stopped = error
     except Fault as fault:
         stopped = Stopped(fault, ())
-    places = places_of(after.value, core.origins())
-    return Outcome(None, at_the_entry(typed, core, entry, (diagnostic(stopped, places, functions),)))
+    return Outcome(None, faulted(typed, core, entry, after.value, stopped))
 
 
 def _bench(engine: Engine, log: RequestLog, ready: Ready, entry: str, asked: Asked, runs: int, per_nest: bool) -> Bench:

@@ -19,6 +19,7 @@ from presk.cache.engine import Engine
 from presk.cache.log import RequestLog
 from presk.cache.stage import Result
 from presk.core.facts import declared_facts
+from presk.core.ir import Function
 from presk.core.ir import Program as CoreText
 from presk.core.program import CoreProgram
 from presk.diagnostics.value import Diagnostic
@@ -130,8 +131,6 @@ def run_native(engine: Engine, log: RequestLog, typed: Program, core: CoreProgra
     if after.value.diagnostics:
         return Outcome(None, after.value.diagnostics)
     program = closed(after.value.program)
-    functions = {function.name: function for function in program.functions}
-    places = places_of(after.value, core.origins())
     try:
         ready = prepare(engine, typed, core, entry, asked, after, program)
         return Outcome(_run(engine, log, ready, entry, asked))
@@ -139,7 +138,7 @@ def run_native(engine: Engine, log: RequestLog, typed: Program, core: CoreProgra
         stopped = error
     except Fault as fault:
         stopped = Stopped(fault, ())
-    return Outcome(None, at_the_entry(typed, core, entry, (diagnostic(stopped, places, functions),)))
+    return Outcome(None, faulted(typed, core, entry, after.value, stopped))
 
 
 def differentiated(engine: Engine, core: CoreProgram, entry: str, asked: Asked) -> Result[AfterAd]:
@@ -156,16 +155,17 @@ def differentiated(engine: Engine, core: CoreProgram, entry: str, asked: Asked) 
     )
 
 
-def prepare(
-    engine: Engine,
-    typed: Program,
-    core: CoreProgram,
-    entry: str,
-    asked: Asked,
-    after: Result[AfterAd],
-    program: CoreText,
-) -> Ready:
-    """Arguments and driver; `Fault` for what is given wrongly or undefined. `program` is that of `after`, closed."""
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """An entry at its dimensions, with what is given to it."""
+
+    function: Function
+    scope: Scope
+    sources: synthesize.Sources
+
+
+def settle(typed: Program, core: CoreProgram, entry: str, asked: Asked, program: CoreText) -> Settled:
+    """The entry's dimensions; `Fault` for what is given wrongly or undefined. `program` is after differentiation, and closed."""
     function = next((one for one in program.functions if one.name == entry), None)
     if function is None:
         raise Fault(COMMAND, f"the program has no function `{entry}`")
@@ -178,21 +178,49 @@ def prepare(
     found = synthesize.sources(asked.inputs, asked.words, dict(entry_defaults(typed, core, entry)), asked.seed)
     dims, prefix = synthesize.determine(function, found, Scope({}, (), core.headers), asked.dims)
     check_entry(program, entry, dims, prefix, core.headers, declared_facts(typed, core))
-    scope = Scope(dims, prefix, core.headers)
-    storage = Elem(resolver(asked.realization)(entry, 0).storage)
-    args = synthesize.arguments(Doubles(storage), scope, function, found)
+    return Settled(function, Scope(dims, prefix, core.headers), found)
+
+
+def driver_at(
+    engine: Engine, core: CoreProgram, entry: str, asked: Asked, after: Result[AfterAd], scope: Scope
+) -> Result[Driver]:
+    """The driver of an entry at its dimensions."""
     at = At(
         entry,
         tuple(core.headers[ref] for ref in sorted(core.headers)),
-        tuple(sorted(dims.items())),
-        prefix,
+        tuple(sorted(scope.dims.items())),
+        scope.prefix,
         asked.realization,
         tuple(sorted((asked.layouts or {}).items())),
         asked.level,
         asked.fused,
     )
-    driver = engine.get(DRIVER, after, engine.leaf("at", at, AT), subject=entry)
-    return Ready(after, scope, args, driver, function.result, tuple(param.name for param in function.params))
+    return engine.get(DRIVER, after, engine.leaf("at", at, AT), subject=entry)
+
+
+def prepare(
+    engine: Engine,
+    typed: Program,
+    core: CoreProgram,
+    entry: str,
+    asked: Asked,
+    after: Result[AfterAd],
+    program: CoreText,
+) -> Ready:
+    """Arguments and driver; `Fault` as for `settle`."""
+    settled = settle(typed, core, entry, asked, program)
+    storage = Elem(resolver(asked.realization)(entry, 0).storage)
+    args = synthesize.arguments(Doubles(storage), settled.scope, settled.function, settled.sources)
+    driver = driver_at(engine, core, entry, asked, after, settled.scope)
+    names = tuple(param.name for param in settled.function.params)
+    return Ready(after, settled.scope, args, driver, settled.function.result, names)
+
+
+def faulted(typed: Program, core: CoreProgram, entry: str, after: AfterAd, stopped: Stopped) -> tuple[Diagnostic, ...]:
+    """What ended a run, as diagnostics."""
+    functions = {function.name: function for function in closed(after.program).functions}
+    found = diagnostic(stopped, places_of(after, core.origins()), functions)
+    return at_the_entry(typed, core, entry, (found,))
 
 
 def blobs_of(engine: Engine, log: RequestLog, driver: Driver, level: str, subject: str) -> tuple[Blob, ...]:

@@ -14,12 +14,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from presk.kernels.host import host_level
 from presk.kernels.ir import Elem
 from presk.kernels.llvm.blobs import compile_kernel
 from presk.kernels.llvm.run import DTYPES
 from presk.kernels.math import ELEMENTARY
 from presk.kernels.native.load import Code
-from presk.kernels.targets import host_level
 from tests.tools.exhaustive import value_kernel
 
 SIZE: Final = 1 << 20

@@ -18,6 +18,7 @@ import numpy as np
 
 from presk.kernels.build import Builder, Value
 from presk.kernels.compiling import Compilers, processors
+from presk.kernels.host import host_level
 from presk.kernels.ir import Access, Elem, Kernel
 from presk.kernels.llvm.blobs import compile_kernel, compile_routines
 from presk.kernels.llvm.compile import compile_text
@@ -26,7 +27,7 @@ from presk.kernels.native.driver import Driver
 from presk.kernels.native.load import Code
 from presk.kernels.native.table import Bound, Launch, Loop, Operand, Table
 from presk.kernels.objects import Blob, flatten
-from presk.kernels.targets import LEVELS, Level, host_level
+from presk.kernels.targets import LEVELS, Level
 
 BLOBS: Final = 300
 LAUNCHES: Final = 900

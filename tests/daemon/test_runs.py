@@ -114,6 +114,9 @@ def test_a_run_that_writes_or_reads_other_files_is_not_shared() -> None:
     assert not may_share(("run", "x.psk", "--out", "y.json"), {})
     assert not may_share(("run", "x.psk", "--out=y.json"), {})
     assert not may_share(("run", "x.psk", "--input", "x=x.npy"), {})
+    assert not may_share(("run", "x.psk", "--realize", "@types.json"), {})
+    assert not may_share(("dump", "x.psk", "--realize=@types.json"), {})
+    assert not may_share(("run", "x.psk"), {"PRESK_FAULT": "kill@job"})
 
 
 # --- workers that end in odd ways -------------------------------------------------------------------------------------

@@ -78,19 +78,25 @@ def launched(name: str, use: Use) -> Launch:
     return made
 
 
-def garbage(size: int, elem: Elem) -> Array:
-    """Memory that nothing defined: NaN, or −1."""
-    return np.frombuffer(bytearray(b"\xff" * (size * SIZES[elem])), dtype=DTYPES[elem])
+def garbage(size: int, elem: Elem, shift: int = 0) -> Array:
+    """Memory that nothing defined: NaN, or −1; `shift` elements behind where numpy puts an array."""
+    whole = np.frombuffer(bytearray(b"\xff" * ((size + shift) * SIZES[elem])), dtype=DTYPES[elem])
+    return whole[shift:]
 
 
 def execute(
-    lowered: Lowered, inputs: Sequence[Array], *, native: bool = False, workers: int = 1, level: Level = HOST
+    lowered: Lowered,
+    inputs: Sequence[Array],
+    *,
+    native: bool = False,
+    workers: int = 1,
+    level: Level = HOST,
+    shift: int = 0,
 ) -> tuple[Array, Array | None]:
     """The output of a lowered nest, and its fault rows. Inputs are not changed."""
-    given = [array.copy() for array in inputs]
-    scratch = [garbage(size, elem) for elem, size in lowered.scratch]
-    out = None
-    fault = None
+    given = [np.concatenate([array[:1].repeat(shift), array])[shift if array.size else 0 :] for array in inputs]
+    scratch = [garbage(size, elem, shift) for elem, size in lowered.scratch]
+    outputs: dict[Place, Array] = {}
     for step in lowered.steps:
         _checked(step.kernel)
         arrays = []
@@ -98,14 +104,11 @@ def execute(
             match slot.place:
                 case Place.INPUT:
                     arrays.append(given[slot.number])
-                case Place.OUTPUT:
-                    out = garbage(buffer.size, buffer.elem) if out is None else out
-                    arrays.append(out)
-                case Place.FAULT:
-                    fault = garbage(buffer.size, buffer.elem) if fault is None else fault
-                    arrays.append(fault)
                 case Place.SCRATCH:
                     arrays.append(scratch[slot.number])
+                case Place.OUTPUT | Place.FAULT:
+                    fresh = garbage(buffer.size, buffer.elem, shift)
+                    arrays.append(outputs.setdefault(slot.place, fresh))
         if native:
             run_blob(_compiled(step.kernel, level), step.kernel, arrays, workers)
         else:
@@ -113,8 +116,7 @@ def execute(
                 interpret(step.kernel, arrays, worker, workers)
     for before, after in zip(inputs, given, strict=True):
         assert before.tobytes() == after.tobytes()
-    assert out is not None
-    return out, fault
+    return outputs[Place.OUTPUT], outputs.get(Place.FAULT)
 
 
 @cache

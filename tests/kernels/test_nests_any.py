@@ -104,5 +104,8 @@ def test_every_level_of_machine_gives_the_same_bits(launch: Launch, inputs: list
         same(execute(lowered, inputs)[0], expected)
         for step in lowered.steps:
             assert compile_kernel(step.kernel, level).code
+    # Wherever the memory begins.
+    for shift in (1, 3):
+        same(execute(lower(launch.nest, Layout(), TARGET), inputs, native=True, shift=shift)[0], expected)
     lowest = LEVELS["x86-64"]
     same(execute(lower(launch.nest, Layout(), lowest.target), inputs, native=True, level=lowest)[0], expected)

@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from presk.kernels import targets
-from presk.kernels.targets import LEVELS, X86_64, X86_64_V3, X86_64_V4, UnsupportedMachine, host_level, level_for
+from presk.kernels import host
+from presk.kernels.host import UnsupportedMachine, host_level, level_for
+from presk.kernels.targets import LEVELS, X86_64, X86_64_V3, X86_64_V4
 
 ALL = frozenset(flag for level in LEVELS.values() for flag in level.flags)
 
@@ -45,7 +46,7 @@ def test_another_system_is_refused(monkeypatch):
 def test_a_machine_that_says_nothing_is_refused(monkeypatch, tmp_path):
     file = tmp_path / "cpuinfo"
     file.write_text("processor : 0\nmodel name : none\n")
-    monkeypatch.setattr(targets, "CPUINFO", file)
+    monkeypatch.setattr(host, "CPUINFO", file)
     with pytest.raises(UnsupportedMachine, match="does not say"):
         host_level()
 
@@ -53,7 +54,7 @@ def test_a_machine_that_says_nothing_is_refused(monkeypatch, tmp_path):
 def test_the_machine_is_read_from_what_the_system_says(monkeypatch, tmp_path):
     file = tmp_path / "cpuinfo"
     file.write_text(f"processor\t: 0\nflags\t\t: {' '.join(sorted(X86_64_V3.flags))} other\nbugs\t\t: spectre\n")
-    monkeypatch.setattr(targets, "CPUINFO", file)
+    monkeypatch.setattr(host, "CPUINFO", file)
     assert host_level() is X86_64_V3
 
 

@@ -17,6 +17,10 @@ from presk.core.lower import Mode
 from presk.core.program import lower_program
 from presk.elab.files import FolderReader, GivenFiles
 from presk.exact.given import Given
+from presk.kernels.layout import Layout
+from presk.native.run import Asked as NativeAsked
+from presk.native.run import Executor, run_native
+from presk.realize.record import uniform
 from presk.run import run
 
 CORPUS: Final = Path(__file__).parents[2] / "corpus"
@@ -94,6 +98,28 @@ def ask_for_a_run(engine: Engine) -> None:
     assert found.diagnostics == ()
 
 
+def ask_for_a_native_run(engine: Engine) -> None:
+    """An entry runs natively."""
+    reader = GivenFiles({"main.psk": b"fn f(x : Real[2], y : nat) -> Real[2] = y * x\n"})
+    both = check_program(engine, reader, "main.psk", "main.psk")
+    assert not isinstance(both, str)
+    core = lower_program(engine, both[1], Mode.INFERENCE, ["f"])
+    asked = NativeAsked(
+        {},
+        {"y": "3"},
+        {},
+        1,
+        Remat.STORE,
+        False,
+        uniform("f64"),
+        Executor.NATIVE,
+        "x86-64",
+        layouts={"f/%3": Layout(lanes=1)},
+    )
+    with engine.request() as log:
+        assert run_native(engine, log, both[1], core, "f", asked).ran is not None
+
+
 @cache
 def questions() -> Mapping[str, tuple[Asked, ...]]:
     """All questions by the name of the stage."""
@@ -109,6 +135,7 @@ def questions() -> Mapping[str, tuple[Asked, ...]]:
             core = lower_program(engine, both[1], mode)
             differentiated(engine, core.parts, Remat.STORE, hold=True)
     ask_for_a_run(engine)
+    ask_for_a_native_run(engine)
     grouped: dict[str, list[Asked]] = {}
     for asked in engine.asked:
         grouped.setdefault(asked.stage.name, []).append(asked)

@@ -210,7 +210,8 @@ IMPURE: Final = frozenset(
     "os time datetime random secrets locale pathlib socket getpass platform tempfile subprocess uuid threading".split()
 )
 # The engine and the readers of files are reached by composite stages, which are handed them and read nothing through them.
-HANDED: Final = ("presk.cache.", "presk.elab.files")
+# What compiles kernels starts processes, which are handed a kernel and a level, and give the same bytes on every machine.
+HANDED: Final = ("presk.cache.", "presk.elab.files", "presk.kernels.compiling", "presk.kernels.llvm.server")
 
 
 @cache

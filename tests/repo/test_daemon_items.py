@@ -9,7 +9,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ITEMS: Final = range(1, 36)
-WAITING: Final = {32: "sweeps", 33: "`presk bench`", 34: "`presk golden`"}
+WAITING: Final = {32: "sweeps", 33: "comparing measurements", 34: "`presk golden`"}
 """The requirements on what does not exist yet."""
 
 _ROW: Final = re.compile(r"^\| (\d+) \| (.+) \| (.+) \|$", re.MULTILINE)

@@ -19,7 +19,6 @@ BITS: Final = 180
 POINTS: Final = 2000
 WORDS: Final = 20
 CENTRE: Final = 6
-DEGREES: Final = (9, 10)
 Function = Callable[[Any], Any]
 
 HEAD: Final = '''"""Polynomials and constants of the elementary functions, as exact binary64 numbers.
@@ -329,12 +328,13 @@ def main(arguments: Sequence[str]) -> int:
             blocks.append(
                 f'{fit.name}_LOW: Final = {number(coefficients[0][1])}\n"""To be added to the first of {fit.name}."""\n'
             )
-    for name, function, text in (
-        ("TAIL_32", tail, "Φ(−a)·e^(a²/2)"),
-        ("SLOPE_32", slope_of(turning()), "(Φ(−a) − a·φ(a))·e^(a²/2)/(a₀ − a)"),
+    # The first decreases like 1/a, the second has a limit.
+    for name, function, degrees, text in (
+        ("TAIL_32", tail, (9, 10), "Φ(−a)·e^(a²/2)"),
+        ("SLOPE_32", slope_of(turning()), (9, 9), "(Φ(−a) − a·φ(a))·e^(a²/2)/(a₀ − a)"),
     ):
-        above, below, bound = quotient(function, 15, DEGREES)
-        print(f"{name}: degrees {DEGREES}, error 2^{bound:.1f}", flush=True)
+        above, below, bound = quotient(function, 15, degrees)
+        print(f"{name}: degrees {degrees}, error 2^{bound:.1f}", flush=True)
         text += f", 0 ≤ a ≤ 15, is {name} / {name}_BELOW; error 2^{bound:.1f}"
         blocks.append(listing(name, [number(x) for x in above], text))
         blocks.append(listing(f"{name}_BELOW", [number(x) for x in below], f"See {name}"))

@@ -26,12 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from presk.kernels.build import Builder, Value
+from presk.kernels.host import host_level
 from presk.kernels.ir import Access, BinaryOp, CompareOp, Elem, Kernel
 from presk.kernels.llvm.blobs import compile_kernel
 from presk.kernels.llvm.run import DTYPES, run_blob
 from presk.kernels.math import ELEMENTARY, apply
 from presk.kernels.native.load import Code
-from presk.kernels.targets import host_level
 from tests.tools.elementary import rounded
 
 BLOCK: Final = 1 << 16

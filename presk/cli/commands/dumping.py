@@ -8,8 +8,18 @@ from typing import Annotated, Final
 import typer
 
 from presk.ad.pipeline import AfterAd, Remat
-from presk.cli.commands import core_programs, programs
-from presk.cli.commands.options import ConstOption, EntryOption, ModeOption, RematOption, UnrollOption
+from presk.cli.commands import core_programs, entries, programs, realizing
+from presk.cli.commands.options import (
+    ConstOption,
+    DimOption,
+    EntryOption,
+    FusionOption,
+    LevelOption,
+    ModeOption,
+    RealizeOption,
+    RematOption,
+    UnrollOption,
+)
 from presk.cli.request import Request
 from presk.core.equations.core import core_equations
 from presk.core.equations.forms import FunctionEquations
@@ -24,6 +34,7 @@ from presk.diagnostics.value import located
 from presk.elab.dump import dump_json, dump_program
 from presk.elab.parsing import PARSE_FILE
 from presk.elab.tokenizing import PLACES, TOKENS
+from presk.realize.record import groups_visible
 from presk.syntax.api import FileSource
 from presk.syntax.dump import ast_json, ast_text, tokens_json, tokens_text
 from presk.syntax.tokens import Tokens
@@ -40,6 +51,10 @@ class DumpStage(StrEnum):
     REALIZE = "realize"
     SCHED = "sched"
     """An old name of `realize`."""
+    KERNEL = "kernel"
+    LLVM = "llvm"
+    ASM = "asm"
+    DRIVER = "driver"
 
 
 class DumpFormat(StrEnum):
@@ -66,20 +81,24 @@ _FORMATS: Final[Mapping[DumpStage, tuple[DumpFormat, ...]]] = MappingProxyType(
 )
 """What a stage is shown as; those that are not here as text only."""
 
-_GRADIENTS: Final = ("remat", "realize")
+_NATIVE: Final = (DumpStage.KERNEL, DumpStage.LLVM, DumpStage.ASM, DumpStage.DRIVER)
+"""What native execution makes of an entry at its dimensions."""
+
+_MACHINE: Final = ("dim", "level", "fusion")
+_GRADIENTS: Final = ("remat", "realize", *_MACHINE)
 _CORE: Final = ("entry", "mode", "unroll_stack", *_GRADIENTS)
 _WITHOUT: Final[Mapping[DumpStage, tuple[str, ...]]] = MappingProxyType(
-    {DumpStage.TOKENS: _CORE, DumpStage.AST: _CORE, DumpStage.ELAB: _CORE, DumpStage.CORE: _GRADIENTS}
+    {
+        DumpStage.TOKENS: _CORE,
+        DumpStage.AST: _CORE,
+        DumpStage.ELAB: _CORE,
+        DumpStage.CORE: _GRADIENTS,
+        DumpStage.CORE_AFTER_AD: _MACHINE,
+        DumpStage.REALIZE: _MACHINE,
+        DumpStage.SCHED: _MACHINE,
+    }
 )
 """The options that change nothing of what a stage shows."""
-
-
-class RealizeName(StrEnum):
-    """The uniform realizations, as far as they decide what a dump shows."""
-
-    F64 = "f64"
-    F32 = "f32"
-    BF16 = "bf16"
 
 
 def dump_command(
@@ -91,10 +110,10 @@ def dump_command(
     mode: ModeOption = Mode.INFERENCE,
     remat: RematOption = Remat.STORE,
     unroll_stack: UnrollOption = False,
-    realize: Annotated[
-        RealizeName,
-        typer.Option("--realize", help="Under bf16 the gradient keeps every fusion group of what it reads."),
-    ] = RealizeName.F32,
+    realize: RealizeOption = None,
+    dim: DimOption = None,
+    level: LevelOption = None,
+    fusion: FusionOption = True,
     format_: Annotated[
         DumpFormat, typer.Option("--format", help="As text, as JSON, or as the equations that the program denotes.")
     ] = DumpFormat.TEXT,
@@ -118,7 +137,28 @@ def dump_command(
             programs.complain_of(request, found.diagnostics, found.sources)
             return
         core = core_programs.in_core(request, file, overrides, mode, entry)
-        hold = realize is RealizeName.BF16
+        if stage in _NATIVE:
+            if entry is None:
+                raise entries.nothing_to_run(request, core)
+            # They bring numpy and FLINT, which take a quarter of a second: not before they are needed.
+            from presk.cli.commands import dumping_native
+
+            dims = entries.numbers_of(request, "--dim", dim)
+            text = dumping_native.native_text(
+                request,
+                core,
+                entry,
+                stage.value,
+                dims,
+                realize,
+                level,
+                fusion=fusion,
+                remat=remat,
+                unroll=unroll_stack,
+            )
+            request.print(text, end="")
+            return
+        hold = groups_visible(realizing.realization_of(request, realize))
         if stage is DumpStage.CORE:
             shown = core.program
             request.print(print_program(unroll_program(shown) if unroll_stack else shown), end="")

@@ -10,6 +10,7 @@ from presk.cache.log import RequestLog
 from presk.cache.stage import Result
 from presk.cli.commands import programs
 from presk.cli.commands.core_programs import InCore
+from presk.cli.commands.realizing import realization_of, refused
 from presk.cli.request import Request
 from presk.core.fusion import nests, partition
 from presk.core.ir import Program
@@ -17,13 +18,12 @@ from presk.diagnostics.value import Diagnostic
 from presk.exact.closing import closed
 from presk.exact.given import Given
 from presk.kernels.compiling import processors
-from presk.kernels.targets import LEVELS, UnsupportedMachine, host_level
+from presk.kernels.host import UnsupportedMachine, host_level
+from presk.kernels.targets import LEVELS
 from presk.native import bench as benching
 from presk.native.gap import Gap, gap_json, gap_text, measure
 from presk.native.run import Asked, Executor, Ran, differentiated, run_native
-from presk.realize.record import Malformed, Realization, parse, stored_vjps, uniform, unknown_name
-
-DEFAULT_REALIZATION = "f64"
+from presk.realize.record import Realization, stored_vjps, unknown_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Answer:
 
 def answer(request: Request, log: RequestLog, given: InCore, entry: str, options: Options, inputs: Inputs) -> Answer:
     """Runs an entry of a program in the core. Usage errors leave with 2, what cannot be compiled with 70."""
-    asked, after = _asked(request, given, entry, options, inputs)
+    asked, after = asked_of(request, given, entry, options, inputs)
     outcome = run_native(request.engine, log, given.typed, given.core, entry, asked)
     if outcome.ran is None:
         return Answer(None, (), outcome.diagnostics)
@@ -105,11 +105,11 @@ def measure_entry(
     per_nest: bool,
 ) -> benching.Outcome:
     """Measures an entry of a program in the core; errors as for `answer`."""
-    asked, _ = _asked(request, given, entry, options, inputs)
+    asked, _ = asked_of(request, given, entry, options, inputs)
     return benching.bench(request.engine, log, given.typed, given.core, entry, asked, runs=runs, per_nest=per_nest)
 
 
-def _asked(
+def asked_of(
     request: Request, given: InCore, entry: str, options: Options, inputs: Inputs
 ) -> tuple[Asked, Result[AfterAd]]:
     """What is asked, and the program after differentiation; E7002 for a realization that does not fit it."""
@@ -131,26 +131,6 @@ def _asked(
     if not after.value.diagnostics:
         _named(request, given, after.value.program, realization, inputs.remat)
     return asked, after
-
-
-def realization_of(request: Request, text: str | None) -> Realization:
-    """`--realize`: the name of a uniform realization, a record, or `@FILE`. E7002 leaves with 2."""
-    if text is None:
-        return uniform(DEFAULT_REALIZATION)
-    called = "realization"
-    if text.startswith("@"):
-        path = request.path(text[1:])
-        called = path.stem
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError, ValueError):
-            raise programs.usage(request, "E9002", f"`{path.name}` cannot be read") from None
-    elif not text.lstrip().startswith(("{", '"')):
-        text = f'"{text}"'
-    try:
-        return parse(text, called)
-    except Malformed as error:
-        raise programs.usage(request, "E7002", error.message, error.mend) from None
 
 
 def level_of(request: Request, name: str | None, *, runs: bool) -> str:
@@ -193,7 +173,7 @@ def _named(request: Request, given: InCore, program: Program, realization: Reali
         name, near = missing
         what = "nest" if "/" in name else "function"
         mend = None if near is None else f"did you mean `{near}`?"
-        raise programs.usage(request, "E7002", f"the program has no {what} `{name}`", mend)
+        raise refused(request, f"the program has no {what} `{name}`", mend)
     if remat is Remat.STORE:
         for name in stored_vjps(realization, functions):
             base = name.removesuffix(".vjp")

@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from presk.kernels.build import Builder, Value
+from presk.kernels.host import host_level
 from presk.kernels.ir import Access, Elem, Kernel
 from presk.kernels.llvm.run import DTYPES, run_kernel
-from presk.kernels.targets import LEVELS, Level, host_level
+from presk.kernels.targets import LEVELS, Level
 
 Array = NDArray[Any]
 

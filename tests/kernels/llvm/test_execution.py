@@ -3,10 +3,11 @@
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
+from presk.kernels.host import host_level
 from presk.kernels.interpret import interpret
 from presk.kernels.llvm.blobs import compile_kernel
 from presk.kernels.llvm.run import run_blob
-from presk.kernels.targets import LEVELS, host_level
+from presk.kernels.targets import LEVELS
 from presk.kernels.text import print_kernel
 from tests.kernels.strategies import aliased, arguments, differences, kernels
 

@@ -5,11 +5,12 @@ import ctypes
 import numpy as np
 import pytest
 
+from presk.kernels.host import UnsupportedMachine
 from presk.kernels.llvm.blobs import compile_kernel
 from presk.kernels.native import load
 from presk.kernels.native.load import Code
 from presk.kernels.objects import Blob, ObjectError, blob
-from presk.kernels.targets import X86_64, X86_64_V3, X86_64_V4, UnsupportedMachine
+from presk.kernels.targets import X86_64, X86_64_V3, X86_64_V4
 from tests.kernels.native.support import adding, loaded, scaling
 
 CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
