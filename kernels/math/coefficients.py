@@ -303,29 +303,28 @@ TAIL_32_BELOW: Final = (
 
 SLOPE_32: Final = (
     float.fromhex("0x1.54851a5cc1ec8p-1"),
-    float.fromhex("0x1.32020719161b5p+0"),
-    float.fromhex("0x1.07d0973be26a1p+0"),
-    float.fromhex("0x1.194c0b2ba36c4p-1"),
-    float.fromhex("0x1.961340ae42b1fp-3"),
-    float.fromhex("0x1.9aaa56a3d93b4p-5"),
-    float.fromhex("0x1.232a7cd6ceabap-7"),
-    float.fromhex("0x1.17f2ac8770125p-10"),
-    float.fromhex("0x1.4ceb5cebd0125p-14"),
-    float.fromhex("0x1.781f9c2553fc8p-19"),
+    float.fromhex("0x1.36797717c791fp+0"),
+    float.fromhex("0x1.0f613e22926eap+0"),
+    float.fromhex("0x1.2581f8f689a14p-1"),
+    float.fromhex("0x1.ae1f73271a610p-3"),
+    float.fromhex("0x1.ba1027ed17007p-5"),
+    float.fromhex("0x1.3ef843fc73870p-7"),
+    float.fromhex("0x1.38a6e4b72bed2p-10"),
+    float.fromhex("0x1.7bebaae46da54p-14"),
+    float.fromhex("0x1.b7fb7cec8140ap-19"),
 )
 """(Φ(−a) − a·φ(a))·e^(a²/2)/(a₀ − a), 0 ≤ a ≤ 15, is SLOPE_32 / SLOPE_32_BELOW; error 2^-54.4."""
 
 SLOPE_32_BELOW: Final = (
     float.fromhex("0x1.0000000000000p+0"),
-    float.fromhex("0x1.080d79f4f2be6p+1"),
-    float.fromhex("0x1.f362bfa96be60p+0"),
-    float.fromhex("0x1.1cc8f37d0b13ap+0"),
-    float.fromhex("0x1.b0f3818837061p-2"),
-    float.fromhex("0x1.c87549539063ap-4"),
-    float.fromhex("0x1.4f1facc1d8894p-6"),
-    float.fromhex("0x1.4c2d90b3cf0b1p-9"),
-    float.fromhex("0x1.962d7f5017056p-13"),
-    float.fromhex("0x1.d7669f74979cap-18"),
-    float.fromhex("-0x1.539dd7dddf367p-55"),
+    float.fromhex("0x1.0b691a5e3bc79p+1"),
+    float.fromhex("0x1.0045a936202d4p+1"),
+    float.fromhex("0x1.2879885d5c80ap+0"),
+    float.fromhex("0x1.c9a1b7ecbafa2p-2"),
+    float.fromhex("0x1.ea744f3bec23dp-4"),
+    float.fromhex("0x1.6e90787e0d13bp-6"),
+    float.fromhex("0x1.728e072d45d96p-9"),
+    float.fromhex("0x1.cf34656f035b5p-13"),
+    float.fromhex("0x1.13b7d321894d6p-17"),
 )
 """See SLOPE_32."""

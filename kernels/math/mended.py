@@ -32,6 +32,7 @@ MENDED: Final[Mapping[str, tuple[tuple[int, int], ...]]] = MappingProxyType(
         ),
         "gelu'": (
             (0x33206C99, 0x3F000001),
+            (0xB2A06C99, 0x3EFFFFFF),
             (0xB8D0DF65, 0x3EFFF595),
         ),
     }

@@ -679,7 +679,8 @@ def lower_product(nest: Product, layout: Layout, target: Target) -> Lowered:
     if not prod(nest.shape):
         return Lowered((Step(b.kernel(), slots),))
     last = nest.shape[-1] if nest.shape else 1
-    lanes = layout.lanes or fitting(max(1, target.bytes // SIZES[elem]), last)
+    # Lanes lie along the result alone: a single number has none.
+    lanes = (layout.lanes or fitting(max(1, target.bytes // SIZES[elem]), last)) if nest.shape else 1
     places = row_major(nest.shape)
     loops = Loops(b, None if layout.split is None else min(layout.split.depth, max(len(nest.shape) - 1, 0)))
 

@@ -9,7 +9,7 @@ Method: linear scan over the live ranges, best fit among the free ranges of the 
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -35,7 +35,7 @@ class Constant(msgspec.Struct, frozen=True, array_like=True):
 class Driver(msgspec.Struct, frozen=True, array_like=True):
     """An entry ready to run: its rows, whose places are offsets in an arena of `size` bytes (buffer 0), and what the host does there.
 
-    `kernels` are in the order of the rows' numbers. `peak` is the most bytes of buffers that are live at one time, work and results
+    `kernels` are those that rows launch, by the rows' numbers. `peak` is the most bytes of buffers that are live at one time, work and results
     together: what `size` would be, if memory could be shared perfectly, less what is pinned.
     """
 
@@ -101,9 +101,11 @@ class _Planning:
             for number, buffer in enumerate(trace.buffers)
             if buffer.role is Role.CONSTANT and buffer.elem is not None and number in self._lives
         )
+        used = sorted({row.kernel for _, row in self._launches})
+        numbers = {kernel: number for number, kernel in enumerate(used)}
         return Driver(
-            _settled(trace.rows, offsets),
-            trace.kernels,
+            _settled(trace.rows, offsets, numbers),
+            tuple(trace.kernels[kernel] for kernel in used),
             size,
             peak,
             tuple(Part(part.path, part.operand, settled(part.place)) for part in trace.inputs),
@@ -174,15 +176,24 @@ class _Planning:
                 out, source = row.places[place], row.places[buffer.in_place]
                 if any(ref.offset or ref.steps for ref in (out, source)) or out.buffer == source.buffer:
                     continue
+                # What one kernel reads in two ways, it may read again after it was written.
                 if sum(ref.buffer == source.buffer for ref in row.places) > 1 or source.buffer in used:
                     continue
                 one, other = buffers[out.buffer], buffers[source.buffer]
                 if one.role is not Role.WORK or other.role is not Role.WORK or one.size != other.size:
                     continue
+                if not self._within(row, position, source.buffer):
+                    continue
                 if self._lives[out.buffer].first == position == self._lives[source.buffer].last:
                     found[out.buffer] = source.buffer
                     used.add(source.buffer)
         return found
+
+
+    def _within(self, row: Launch, position: int, buffer: int) -> bool:
+        """Whether a buffer is touched only inside of all loops around a launch: an operand that comes from outside is read again."""
+        around = next(loops for at, loops in self._touches[row.places[0].buffer] if at == position)
+        return all(loops[: len(around)] == around for _, loops in self._touches[buffer])
 
 
 def _length(rows: Sequence[Row]) -> int:
@@ -202,14 +213,15 @@ def _life(touches: Sequence[tuple[int, tuple[tuple[int, int], ...]]]) -> _Life:
     return _Life(low, high)
 
 
-def _settled(rows: Sequence[Row], offsets: dict[int, int]) -> tuple[Row, ...]:
+def _settled(rows: Sequence[Row], offsets: Mapping[int, int], numbers: Mapping[int, int]) -> tuple[Row, ...]:
+    """Rows over the arena, and kernels by their new numbers."""
     found: list[Row] = []
     for row in rows:
         if isinstance(row, Loop):
-            found.append(Loop(row.loop, row.count, _settled(row.rows, offsets)))
+            found.append(Loop(row.loop, row.count, _settled(row.rows, offsets, numbers)))
         else:
             places = tuple(Ref(0, offsets[ref.buffer] + ref.offset, ref.steps) for ref in row.places)
-            found.append(Launch(row.kernel, places, row.site, row.move, row.quiet))
+            found.append(Launch(numbers[row.kernel], places, row.site, row.move, row.quiet))
     return tuple(found)
 
 

@@ -5,10 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
+import msgspec
+
 from presk.kernels.copying import copy_kernel
 from presk.kernels.ir import SIZES, Elem, Kernel
 from presk.kernels.layout import Layout, Target
 from presk.kernels.nest import Arith, Fault, Kind, Lowered, Nest, Operand, Place
+from presk.kernels.nests.map import Map, may_overwrite
 from presk.kernels.nests.table import lower
 from presk.kernels.trace.hyper import AnyExpr, Known, LoopCount, Scalar, loop_dependent
 from presk.kernels.trace.rows import Buffer, Check, Launch, Loop, Part, Role, Row, Trace
@@ -213,6 +216,10 @@ class Recorder:
     def _lower(self, nest: Nest, site: str) -> tuple[Lowered, tuple[int, ...]]:
         """A nest's kernels, and their numbers."""
         layout = self._layouts.get(site)
+        if isinstance(nest, Map) and nest.in_place is None:
+            # Whether the operand's memory is free then, the plan of the memory decides: what one allows is one kernel everywhere.
+            free = may_overwrite(nest, range(len(nest.sources)))
+            nest = msgspec.structs.replace(nest, in_place=free[0] if free else None)
         key = nest, "" if layout is None else site
         if key not in self._lowered:
             lowered = lower(nest, Layout() if layout is None else layout, self._target)

@@ -7,6 +7,9 @@ nests that are equal share their kernels.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
 
 from presk.core.fusion import Partition, partition
 from presk.core.ir import (
@@ -24,6 +27,7 @@ from presk.core.ir import (
     Project,
 )
 from presk.core.ir import Closure as MakeClosure
+from presk.kernels.ir import Elem
 from presk.kernels.layout import Layout, Target
 from presk.kernels.nest import Arith, Kind, Operand, Use, View
 from presk.kernels.nests.table import group, rule
@@ -51,6 +55,10 @@ from presk.kernels.trace.values import (
 from presk.prims.attrs import Attr
 from presk.types import type as types
 from presk.types.type import Type
+
+
+_READ_WIDE: Final = frozenset({"dropout_mask", "powv"})
+"""What reads its number as it is given, whatever it computes in: a rate that draws of 53 bits are compared with, an exponent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +253,14 @@ class _Tracer:
                 return Record({one.name: part(one.name, inner(one)) for one in site.scope.fields(instance)})
             case types.Real() if len(args) == 1 and isinstance(args[0], Record | Items):
                 # A sum over a tree: its leaves in order, each added to the sum before.
-                result, total = site.scope.operand(type_, site.arith), None
-                for leaf in filter(is_real, tensors(args[0])):
-                    total = self._tensor(site, name, (leaf,) if total is None else (leaf, total), attrs, result)
+                # The sum so far is a sum: it is stored when it is whole.
+                result = site.scope.operand(type_, site.arith)
+                running = msgspec.structs.replace(result, elem=site.arith.accumulate)
+                leaves = list(filter(is_real, tensors(args[0])))
+                total: Tensor | None = None
+                for leaf in leaves:
+                    form = result if leaf is leaves[-1] else running
+                    total = self._tensor(site, name, (leaf,) if total is None else (leaf, total), attrs, form)
                 return self._recorder.constant(result, 0.0) if total is None else total
             case types.Tuple(parts) if any(isinstance(arg, Items) for arg in args):
                 return Items(tuple(part(place, one) for place, one in enumerate(parts)))
@@ -262,19 +275,20 @@ class _Tracer:
     def _tensor(
         self, site: _Site, name: str, args: Sequence[Value], attrs: Mapping[str, Attr], result: Operand
     ) -> Tensor:
-        given = [self._operand(arg, site.arith) for arg in args]
+        given = [self._operand(arg, _number_elem(name, site.arith)) for arg in args]
         use = Use(tuple(one.operand for one in given), result, site.arith, attrs, site.scope.dims)
         made = rule(name, use)
         if isinstance(made, View):
             return renamed(given[0], result)
         return self._recorder.launch(made.nest, [given[place] for place in made.inputs], result, site.name)
 
-    def _operand(self, value: Value, arith: Arith) -> Tensor:
+    def _operand(self, value: Value, elem: Elem) -> Tensor:
+        """A tensor; a hyperparameter as a scalar of a type."""
         match value:
             case Tensor():
                 return value
             case Hyper(expr):
-                return self._recorder.scalar(expr, Operand(Kind.HYPER, arith.arithmetic, (), ()))
+                return self._recorder.scalar(expr, Operand(Kind.HYPER, elem, (), ()))
             case _:
                 raise TypeError(f"{type(value).__name__} is no operand")
 
@@ -287,7 +301,7 @@ class _Tracer:
                     for one in site.scope.fields(type_.instance)
                 }
             )
-        given = [self._operand(arg, site.arith) for arg in args]
+        given = [self._operand(arg, site.arith.arithmetic) for arg in args]
         number = {var: place for place, var in enumerate(members.outside)}
         steps = []
         for binding in members.bindings:
@@ -297,6 +311,11 @@ class _Tracer:
         result = site.scope.operand(type_, site.arith)
         made = group(tuple(one.operand for one in given), steps, result, site.arith, site.scope.dims)
         return self._recorder.launch(made.nest, [given[place] for place in made.inputs], result, site.name)
+
+
+def _number_elem(name: str, arith: Arith) -> Elem:
+    """The type in which a primitive reads a hyperparameter."""
+    return Elem.F64 if name in _READ_WIDE else arith.arithmetic
 
 
 def _part(value: Value, key: str | int) -> Value:

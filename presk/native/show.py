@@ -35,10 +35,7 @@ def _each(driver: Driver, text: Callable[[Kernel], str], comment: str = "--") ->
     _sites(driver.rows, 1, sites)
     found: list[str] = []
     for number, kernel in enumerate(driver.kernels):
-        used = sites.get(number)
-        if used is None:
-            continue  # its launches were copies that went
-        names = ", ".join(name if often == 1 else f"{name} ×{often}" for name, often in used.items())
+        names = ", ".join(name if often == 1 else f"{name} ×{often}" for name, often in sites[number].items())
         found.append(f"{comment} kernel {number}: {names}\n{text(kernel).rstrip()}\n")
     return "\n".join(found)
 

@@ -73,10 +73,11 @@ EINS: Final = (
     "abc,bad->dc",
     "ac,abd->bcd",
     "abc,cb->a",
+    "abc,ab->bc",
 )
 """Of two operands that both carry every summed axis: contractions."""
 
-PRODUCTS: Final = ("ij->i", "ij->", "ij->ji", "ij,jk,kl->il", "ij,ij,ij->j", "abc,cd->a", "i,j,k,l->ljki", "abc,ab->bc")
+PRODUCTS: Final = ("ij->i", "ij->", "ij->ji", "ij,jk,kl->il", "ij,ij,ij->j", "abc,cd->a", "i,j,k,l->ljki", "abd,bc->a")
 """All others."""
 
 LENGTHS: Final = {"b": 2, "h": 3, "q": 5, "k": 7, "d": 4, "i": 5, "j": 6, "l": 3, "a": 3, "c": 9}
@@ -183,7 +184,7 @@ def test_a_dot_and_its_derivatives(name: str, spec: str, shapes, result) -> None
         assert isinstance(launch.nest, Contract)
         wanted = stored(expected(spec, [seen for _, seen in given_], arith.accumulate), arith)
         inputs = [buffer for buffer, _ in given_]
-        for layout in LAYOUTS if arith in (F32, BF16) else LAYOUTS[::3]:
+        for layout in LAYOUTS if arith is F32 else LAYOUTS[::4]:
             same(under(launch, inputs, layout, native=False), wanted)
         same(under(launch, inputs, Layout(), native=True), wanted)
 
@@ -198,7 +199,7 @@ def test_an_ein(spec: str) -> None:
         assert isinstance(launch.nest, Product if spec in PRODUCTS else Contract)
         wanted = stored(expected(spec, [seen for _, seen in given_], arith.accumulate), arith)
         inputs = [buffer for buffer, _ in given_]
-        for layout in LAYOUTS if arith is F32 else LAYOUTS[::5]:
+        for layout in LAYOUTS[::2] if arith is F32 else LAYOUTS[::5]:
             same(under(launch, inputs, layout, native=False), wanted)
         same(under(launch, inputs, Layout(), native=True), wanted)
 
@@ -241,14 +242,12 @@ def test_sizes_0_and_1(sizes) -> None:
         launch = launched(name, use_of([real(shape, F32) for shape in shapes], real(result, F32), F32))
         wanted = stored(expected(spec, [seen for _, seen in given_], Elem.F32), F32)
         inputs = [buffer for buffer, _ in given_]
-        for layout in LAYOUTS:
+        for layout in LAYOUTS[::2]:
             same(under(launch, inputs, layout, native=False), wanted)
         same(under(launch, inputs, Layout(pack=True), native=True), wanted)
     for spec in ("bik,bjk->bij", "ij,jk,kl->il"):
-        shapes = [[{"b": 2, "i": m, "j": n, "k": k, "l": 2}[name] for name in one] for one in spec[:-4].split(",")]
-        shapes = [
-            [{"b": 2, "i": m, "j": n, "k": k, "l": 2}[name] for name in one] for one in spec.split("->")[0].split(",")
-        ]
+        lengths = {"b": 2, "i": m, "j": n, "k": k, "l": 2}
+        shapes = [[lengths[name] for name in one] for one in spec.split("->")[0].split(",")]
         given_ = [numbers(shape, F64, place) for place, shape in enumerate(shapes)]
         wanted = expected(spec, [seen for _, seen in given_], Elem.F64).reshape(-1)
         same(under(ein(spec, shapes, F64), [buffer for buffer, _ in given_], Layout(), native=True), wanted)

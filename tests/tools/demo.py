@@ -1,8 +1,8 @@
 """`make demo`: the largest thing that works on real input, step by step, each command shown and run.
 
 The programs of the corpus are checked. Then the course GPT, small, reads real text: the documentation that every Python brings. Its
-loss and its gradient are computed exactly, over the reals at 256 bits. A command is repeated to show the kept answer, and a
-function is changed in a copy to show what is done again.
+loss and its gradient are computed exactly, over the reals at 256 bits, and natively, in machine numbers, whose distance to the exact
+value is measured. A command is repeated to show the kept answer, and a function is changed in a copy to show what is done again.
 """
 
 import importlib.util
@@ -106,6 +106,14 @@ def steps(folder: Path, env: dict[str, str]) -> None:
 
     say("Its gradient, by differentiation in the language (the first lines of it)")
     show("run", "corpus/nlp/05_gpt.psk", "--entry", "loss_grad", *SIZES, *given, env=env, lines=9)
+
+    say("The loss natively, in 32-bit numbers, and how far it is from the exact one; the kernels are compiled now, and kept")
+    machine = ("--realize", "f32")
+    show(*loss, "--backend", "native", *machine, "--gap", "--stats", env=env, lines=40)
+
+    say("The gradient natively, measured: a call is hundreds of kernels, and Python makes one of them")
+    measured = ("bench", "corpus/nlp/05_gpt.psk", "--entry", "loss_grad", *SIZES, *given, *machine, "--runs", "51")
+    show(*measured, env=env, lines=9)
 
     say("One function is changed in a copy: what is done again, and what is not")
     copy = folder / "gpt.psk"

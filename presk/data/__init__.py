@@ -1,0 +1,1 @@
+"""Data files (`.psk.d`), vocabularies, and the stream of batches that a training reads."""
