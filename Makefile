@@ -71,6 +71,7 @@ peers: environment ## make PyTorch's results again, in build/peers (ARGS=--write
 	@[ -x build/peers/bin/python ] || $(BIN)/python -m venv build/peers
 	@build/peers/bin/python -c 'import torch' 2>/dev/null || build/peers/bin/python -m pip install --quiet '$(TORCH)' numpy
 	@build/peers/bin/python -m tests.peers.recompute $(ARGS)
+	@build/peers/bin/python -m tests.peers.adamw_recompute $(ARGS)
 	@$(BIN)/pytest --quiet tests/peers
 
 .PHONY: exhaustive

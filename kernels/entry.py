@@ -13,6 +13,7 @@ from presk.kernels.native import table
 from presk.kernels.native.driver import Driver as Runner
 from presk.kernels.native.load import Code
 from presk.kernels.native.table import Bound, Table
+from presk.kernels.nests.divide import turns
 from presk.kernels.objects import Blob
 from presk.kernels.trace.memory import Driver
 from presk.kernels.trace.rows import Launch, Loop, Row
@@ -20,11 +21,11 @@ from presk.kernels.trace.values import Ref
 
 
 def table_of(driver: Driver, workers: int = 1) -> Table:
-    """The rows of a driver as the native routine's table, on one region."""
-    return Table(_table(driver.rows, (), workers))
+    """The rows of a driver as the native routine's table, on one region. Kernels that divide a loop run on `workers` workers."""
+    return Table(_table(driver.rows, (), tuple(workers if turns(kernel) > 1 else 1 for kernel in driver.kernels)))
 
 
-def _table(rows: Sequence[Row], loops: tuple[int, ...], workers: int) -> tuple[table.AnyRow, ...]:
+def _table(rows: Sequence[Row], loops: tuple[int, ...], workers: Sequence[int]) -> tuple[table.AnyRow, ...]:
     found: list[table.AnyRow] = []
     for row in rows:
         if isinstance(row, Loop):
@@ -36,7 +37,7 @@ def _table(rows: Sequence[Row], loops: tuple[int, ...], workers: int) -> tuple[t
             else table.Operand(0, place.offset)
             for place in row.places
         )
-        found.append(table.Launch(row.kernel, operands, workers))
+        found.append(table.Launch(row.kernel, operands, workers[row.kernel]))
     return tuple(found)
 
 
@@ -54,7 +55,7 @@ class NativeEntry:
         self.arena: Final = Arena(driver)
         self._runner = runner
         self._code = Code(tuple(blobs))
-        self._bound = Bound(table_of(driver), self._code.addresses, (self.arena.address,), timed=timed)
+        self._bound = Bound(table_of(driver, runner.threads), self._code.addresses, (self.arena.address,), timed=timed)
 
     @property
     def ticks(self) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ class Form(StrEnum):
 
 
 class Split(msgspec.Struct, frozen=True, array_like=True):
-    """The loop at `depth` (0 is the outermost) is divided among `workers`."""
+    """The loop at `depth` (0 is the outermost) is divided among `workers`; among one, none is."""
 
     depth: int
     workers: int
@@ -33,11 +33,23 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     epilogue: bool | None = None
 
 
+class Weights(msgspec.Struct, frozen=True, array_like=True):
+    """What an operation on one element counts for where it is asked whether a kernel is worth several threads."""
+
+    moved: int = 1
+    """A load or a store."""
+    simple: int = 1
+    fma: int = 2
+    slow: int = 8
+    """A division or a root."""
+
+
 class Target(msgspec.Struct, frozen=True, array_like=True):
     """What lowering knows of a machine: a fixed level, by name, not the machine at hand.
 
     `bytes` is a vector register's width, `registers` how many there are; `fma` whether it multiplies and adds in one instruction
-    (else the same bits are computed in several); `cache` is the second level's size in bytes.
+    (else the same bits are computed in several); `cache` is the second level's size in bytes. A kernel of more than `divided_from`
+    operations, weighted, is divided among threads.
     """
 
     name: str
@@ -45,3 +57,5 @@ class Target(msgspec.Struct, frozen=True, array_like=True):
     registers: int
     fma: bool
     cache: int = 1 << 20
+    weights: Weights = Weights()
+    divided_from: int = 4_000_000

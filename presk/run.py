@@ -18,6 +18,7 @@ from presk.cache.stage import Queries, Stage
 from presk.core.facts import declared_facts
 from presk.core.ir import Origin
 from presk.core.lower import Sited
+from presk.core.optimizer import DEFAULTS, FUNCTIONS, STEP
 from presk.core.program import CoreProgram, function_ref
 from presk.diagnostics.value import Diagnostic, Label, Place
 from presk.elab.codecs import PACKAGES
@@ -184,11 +185,16 @@ def _signature_place(typed: Program, core: CoreProgram, name: str) -> Place | No
             function: TypedFunction = entry.typed.value
             first, last = function.signature.header
             return Place(first, last, function.signature.chunk, function.signature.file)
+    if core.optimizer is not None and name in core.optimizer and name in core.parts:
+        origin = core.parts[name].value.origins[0].origin
+        return Place(*origin.at, origin.chunk, origin.file)
     return None
 
 
 def entry_defaults(typed: Program, core: CoreProgram, name: str) -> tuple[tuple[str, str], ...]:
     """The default values of an entry's parameters, as words of the command line."""
+    if core.optimizer is not None and name == core.optimizer[FUNCTIONS.index(STEP)]:
+        return DEFAULTS
     for entry in typed.functions:
         if core.names.get(function_ref(entry)) != name:
             continue

@@ -41,6 +41,7 @@ STAGES: Final[tuple[Stage[Any], ...]] = (
     CHECK,
     core.LOWER,
     core.LOWER_INIT,
+    core.LOWER_OPTIMIZER,
     analysis.EFFECTS,
     analysis.REGULARITY,
     ad.VJP,
@@ -79,6 +80,7 @@ CODECS: Final[tuple[Codec[Any], ...]] = (
     running.ORIGINS,
     running.INPUT_NAMES,
     core.HEADER,
+    core.OPTIMIZER,
     native.AT,
     kernels.KERNEL,
 )

@@ -34,6 +34,12 @@ PACKED_FROM: Final = 1 << 16
 PACKED_ROWS: Final = 24
 """Rows, of one outer place, from which panels pay there."""
 
+PACKED_TILES: Final = 12
+"""Tiles of columns from which panels of the left operand pay."""
+
+LINE: Final = 64
+"""Bytes of a line of the cache."""
+
 BLOCKED_FROM: Final = 2048
 """Summed places from which they go in blocks."""
 
@@ -190,6 +196,7 @@ class Plan:
     vectors: int
     lanes: int
     pack: bool
+    pack_left: bool
     block: int
     kblock: int
     columns_first: bool
@@ -240,23 +247,68 @@ def plan(nest: Contract, layout: Layout, target: Target) -> Plan:
         vectors,
         lanes,
         pack,
+        layout.pack is not False and _packs_left(nest, vectors * lanes),
         block,
         kblock,
         (layout.order or "IJ").replace("K", "") == "JI",
-        None if layout.split is None else layout.split.depth,
+        None if layout.split is None else min(layout.split.depth, len(nest.outer) + 1),
     )
+
+
+def _packs_left(nest: Contract, columns: int) -> bool:
+    """Whether panels of the left operand pay, too: where its summed places lie so far apart that a tile meets a line of the cache for
+    each of them, and lines at such distances crowd each other out; if enough tiles of columns read them again."""
+    if not nest.summed or not nest.rows.left:
+        return False
+    apart = nest.summed[-1].left * SIZES[nest.left]
+    again = nest.columns.size >= PACKED_TILES * columns
+    return again and apart >= LINE and prod(walk.size for walk in nest.summed) * apart >= PACKED_FROM
 
 
 # --- loops -------------------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Right:
-    """The right operand as a tile sees it: a buffer of some elements, its strides along outer and summed axes, and where a tile of
-    columns begins. A panel's columns are contiguous, and filled up with zeros to whole vectors."""
+class _Factor:
+    """One of the two operands: its elements, the axis that it alone carries, its stride along an axis, and how many places of its own
+    axis a tile has; of a panel these are filled up to some vectors of `lanes`."""
+
+    elem: Elem
+    axis: Walk
+    stride: Callable[[Walk], int]
+    tile: int
+    lanes: int
+    vectors: int
+
+    @property
+    def width(self) -> int:
+        """The places of a tile in a panel."""
+        return self.lanes * self.vectors
+
+    def carried(self, nest: Contract) -> tuple[Walk, ...]:
+        """The outer axes that it has."""
+        return tuple(walk for walk in nest.outer if self.stride(walk))
+
+    def panels(self, nest: Contract) -> int:
+        """The elements of its panels."""
+        tiles = -(-self.axis.size // self.tile)
+        return prod(walk.size for walk in (*self.carried(nest), *nest.summed)) * tiles * self.width
+
+
+def _factors(nest: Contract, made: Plan) -> tuple[_Factor, _Factor]:
+    lines = 1 << (made.rows - 1).bit_length()
+    return (
+        _Factor(nest.left, nest.rows, lambda walk: walk.left, made.rows, lines, 1),
+        _Factor(nest.right, nest.columns, lambda walk: walk.right, made.columns, made.lanes, made.vectors),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """An operand as a tile sees it: a buffer, its strides along outer and summed axes, from a tile to the next and within one. A
+    panel is contiguous within a tile, and filled up with zeros."""
 
     buffer: int
-    elem: Elem
     outer: tuple[int, ...]
     summed: tuple[int, ...]
     tile: int
@@ -264,23 +316,51 @@ class _Right:
     padded: bool
 
 
+def _side(b: Builder, nest: Contract, factor: _Factor, panels: bool) -> _Side:
+    """An operand, or its panels, as the next buffer of a kernel."""
+    if not panels:
+        axes = (*nest.outer, nest.rows, nest.columns, *nest.summed)
+        return _Side(
+            b.buffer(factor.elem, _extent(axes, factor.stride)),
+            tuple(factor.stride(walk) for walk in nest.outer),
+            tuple(factor.stride(walk) for walk in nest.summed),
+            factor.stride(factor.axis) * factor.tile,
+            factor.stride(factor.axis),
+            False,
+        )
+    outer, tile, summed = _strides(nest, factor)
+    steps = iter(outer)
+    return _Side(
+        b.buffer(nest.accumulate, factor.panels(nest)),
+        tuple(next(steps) if factor.stride(walk) else 0 for walk in nest.outer),
+        summed,
+        tile,
+        1,
+        True,
+    )
+
+
+def _strides(nest: Contract, factor: _Factor) -> tuple[tuple[int, ...], int, tuple[int, ...]]:
+    """Strides of panels: along the outer axes that the operand has, from tile to tile, along the summed axes."""
+    summed = tuple(step * factor.width for step in row_major([walk.size for walk in nest.summed]))
+    tile = prod(walk.size for walk in nest.summed) * factor.width
+    whole = tile * -(-factor.axis.size // factor.tile)
+    outer = tuple(step * whole for step in row_major([walk.size for walk in factor.carried(nest)]))
+    return outer, tile, summed
+
+
 def lower(nest: Contract, layout: Layout, target: Target) -> Lowered:
     """The loops of a contraction: a copy into panels, where there is one, and the tiles."""
     made = plan(nest, layout, target)
-    slots = (Slot(Place.INPUT, 0), Slot(Place.INPUT, 1), Slot(Place.OUTPUT))
-    if not _results(nest) or not made.pack:
-        return Lowered((Step(_tiles(nest, made, None), slots),))
-    carried = tuple(walk for walk in nest.outer if walk.right)
-    tiles = -(-nest.columns.size // made.columns)
-    size = prod(walk.size for walk in carried) * tiles * prod(walk.size for walk in nest.summed) * made.columns
-    panels = Slot(Place.SCRATCH)
-    return Lowered(
-        (
-            Step(_panels(nest, made, carried, size), (Slot(Place.INPUT, 1), panels), True),
-            Step(_tiles(nest, made, size), (Slot(Place.INPUT, 0), panels, Slot(Place.OUTPUT))),
-        ),
-        ((nest.accumulate, size),),
-    )
+    steps: list[Step] = []
+    slots = [Slot(Place.INPUT, 0), Slot(Place.INPUT, 1), Slot(Place.OUTPUT)]
+    scratch: list[tuple[Elem, int]] = []
+    for place, (factor, pack) in enumerate(zip(_factors(nest, made), (made.pack_left, made.pack))):
+        if pack and _results(nest):
+            slots[place] = Slot(Place.SCRATCH, len(scratch))
+            scratch.append((nest.accumulate, factor.panels(nest)))
+            steps.append(Step(_panels(nest, made, factor), (Slot(Place.INPUT, place), slots[place]), True))
+    return Lowered((*steps, Step(_tiles(nest, made), tuple(slots))), tuple(scratch))
 
 
 def _results(nest: Contract) -> int:
@@ -292,44 +372,20 @@ def _extent(walks: Sequence[Walk], stride: Callable[[Walk], int]) -> int:
     return _reach([walk.size for walk in walks], [stride(walk) for walk in walks])
 
 
-def _tiles(nest: Contract, made: Plan, panels: int | None) -> Kernel:
+def _tiles(nest: Contract, made: Plan) -> Kernel:
     b = Builder()
-    axes = (*nest.outer, nest.rows, nest.columns)
-    left = b.buffer(nest.left, _extent((*axes, *nest.summed), lambda walk: walk.left))
-    if panels is None:
-        buffer = b.buffer(nest.right, _extent((*axes, *nest.summed), lambda walk: walk.right))
-        right = _Right(
-            buffer,
-            nest.right,
-            tuple(walk.right for walk in nest.outer),
-            tuple(walk.right for walk in nest.summed),
-            nest.columns.right * made.columns,
-            nest.columns.right,
-            False,
-        )
-    else:
-        buffer = b.buffer(nest.accumulate, panels)
-        k = prod(walk.size for walk in nest.summed)
-        tiles = -(-nest.columns.size // made.columns)
-        steps = row_major([walk.size for walk in nest.outer if walk.right])
-        outer = iter(step * tiles * k * made.columns for step in steps)
-        right = _Right(
-            buffer,
-            nest.accumulate,
-            tuple(next(outer) if walk.right else 0 for walk in nest.outer),
-            tuple(step * made.columns for step in row_major([walk.size for walk in nest.summed])),
-            k * made.columns,
-            1,
-            True,
-        )
-    out = b.buffer(nest.elem, _extent(axes, lambda walk: walk.out), Access.OUT)
-    if _results(nest):
+    results = bool(_results(nest))
+    first, second = _factors(nest, made)
+    left = _side(b, nest, first, made.pack_left and results)
+    right = _side(b, nest, second, made.pack and results)
+    out = b.buffer(nest.elem, _extent((*nest.outer, nest.rows, nest.columns), lambda walk: walk.out), Access.OUT)
+    if results:
         _Tiles(b, nest, made, left, right, out).write()
     return b.kernel()
 
 
 class _Tiles:
-    def __init__(self, b: Builder, nest: Contract, made: Plan, left: int, right: _Right, out: int) -> None:
+    def __init__(self, b: Builder, nest: Contract, made: Plan, left: _Side, right: _Side, out: int) -> None:
         self.b = b
         self.nest = nest
         self.plan = made
@@ -342,33 +398,35 @@ class _Tiles:
         self.loops.over([walk.size for walk in self.nest.outer], self._place)
 
     def _place(self, outer: tuple[Spot, ...]) -> None:
-        """The tiles of one outer place: blocks of the summed axis outermost, since their sums go through memory, then of columns."""
-        nest, made = self.nest, self.plan
-        k = nest.summed[0].size if nest.summed else 1
-        if not made.kblock:
-            self._blocks(outer, ORIGIN, None, True)
-            return
-        self._blocks(outer, ORIGIN, made.kblock, True)
-        full, rest = divmod(k, made.kblock)
-        if full > 1:
-            with self.b.loop(full - 1) as block:
-                self._blocks(outer, Spot(((block, made.kblock),), made.kblock), made.kblock, False)
-        if rest:
-            self._blocks(outer, Spot((), full * made.kblock), rest, False)
-
-    def _blocks(self, outer: tuple[Spot, ...], first: Spot, depth: int | None, fresh: bool) -> None:
-        """The tiles of a block of the summed axis, a block of columns at a time."""
+        """The tiles of one outer place, a block of columns at a time."""
         made, columns = self.plan, self.nest.columns.size
         tiles = -(-columns // made.columns)
         if made.columns_first or tiles <= made.block:
-            self._rows_and_columns(outer, ORIGIN, columns, first, depth, fresh)
+            self._depths(outer, ORIGIN, columns)
             return
         wide = made.block * made.columns
         full, rest = divmod(columns, wide)
         with self.b.loop(full, parallel=True) as block:
-            self._rows_and_columns(outer, Spot(((block, made.block),)), wide, first, depth, fresh)
+            self._depths(outer, Spot(((block, made.block),)), wide)
         if rest:
-            self._rows_and_columns(outer, Spot((), full * made.block), rest, first, depth, fresh)
+            self._depths(outer, Spot((), full * made.block), rest)
+
+    def _depths(self, outer: tuple[Spot, ...], tile: Spot, columns: int) -> None:
+        """The tiles of a block of columns, a block of the summed axis at a time: the sums that wait for the next one are few enough
+        to wait in the cache."""
+        made = self.plan
+        if not made.kblock:
+            self._rows_and_columns(outer, tile, columns, ORIGIN, None, True)
+            return
+        self._rows_and_columns(outer, tile, columns, ORIGIN, made.kblock, True)
+        full, rest = divmod(self.nest.summed[0].size, made.kblock)
+        if full > 1:
+            with self.b.loop(full - 1) as block:
+                first = Spot(((block, made.kblock),), made.kblock)
+                self._rows_and_columns(outer, tile, columns, first, made.kblock, False)
+        if rest:
+            first = Spot((), full * made.kblock)
+            self._rows_and_columns(outer, tile, columns, first, rest, False)
 
     def _rows_and_columns(
         self, outer: tuple[Spot, ...], tile: Spot, columns: int, first: Spot, depth: int | None, fresh: bool
@@ -426,12 +484,12 @@ class _Tiles:
         fresh: bool,
     ) -> None:
         """The sums of `rows` rows and `columns` columns of a tile, from a summed place on; from +0 where they are `fresh`."""
-        b, nest, made, right = self.b, self.nest, self.plan, self.right
+        b, nest, made, left, right = self.b, self.nest, self.plan, self.left, self.right
         lanes = made.lanes
         vectors = -(-columns // lanes)
         counts = [min(lanes, columns - vector * lanes) for vector in range(vectors)]
         places = [(spot, walk) for spot, walk in zip(outer, nest.outer)]
-        left_at = [(spot, walk.left) for spot, walk in places] + [(rows_at, made.rows * nest.rows.left)]
+        left_at = [(spot, stride) for spot, stride in zip(outer, left.outer)] + [(rows_at, left.tile)]
         right_at = [(spot, stride) for spot, stride in zip(outer, right.outer)] + [(columns_at, right.tile)]
         out_at = [(spot, walk.out) for spot, walk in places] + [
             (rows_at, made.rows * nest.rows.out),
@@ -480,7 +538,7 @@ class _Tiles:
             ]
             found: list[Value] = []
             for row in range(rows):
-                x = load(b, self.left, address(b, *left_at, *one, base=row * nest.rows.left), nest.accumulate)
+                x = load(b, left.buffer, address(b, *left_at, *one, base=row * left.lane), nest.accumulate)
                 x = b.splat(x, lanes)
                 found += [b.fma(x, y, sums[row * vectors + vector]) for vector, y in enumerate(columns_)]
             return found
@@ -507,7 +565,7 @@ class _Tiles:
     ) -> list[Value]:
         """The summed places in order: those of one block, or all."""
         b, summed = self.b, self.nest.summed
-        steps = self.right.summed
+        lefts, rights = self.left.summed, self.right.summed
 
         def descend(axis: int, at: list[tuple[Spot, int, int]], sums: Sequence[Value]) -> list[Value]:
             if axis == len(summed):
@@ -520,8 +578,8 @@ class _Tiles:
                     *at,
                     (
                         Spot((*first.terms, *spot.terms), first.base + spot.base) if depth is not None else spot,
-                        walk.left,
-                        steps[axis],
+                        lefts[axis],
+                        rights[axis],
                     ),
                 ]
 
@@ -549,58 +607,55 @@ class _Tiles:
         return descend(0, [], sums)
 
 
-def _panels(nest: Contract, made: Plan, carried: Sequence[Walk], size: int) -> Kernel:
-    """Copies the right operand into panels, in the accumulation type."""
+def _panels(nest: Contract, made: Plan, factor: _Factor) -> Kernel:
+    """Copies an operand into panels, in the accumulation type."""
     b = Builder()
-    axes = (*carried, nest.columns, *nest.summed)
-    source = b.buffer(nest.right, _extent(axes, lambda walk: walk.right))
-    target = b.buffer(nest.accumulate, size, Access.OUT)
-    k = prod(walk.size for walk in nest.summed)
-    tiles = -(-nest.columns.size // made.columns)
-    outer_steps = [step * tiles * k * made.columns for step in row_major([walk.size for walk in carried])]
-    summed_steps = [step * made.columns for step in row_major([walk.size for walk in nest.summed])]
-    loops = Loops(b, made.split)
-    lanes = made.lanes
-    along = nest.columns.right != 1 and bool(nest.summed) and nest.summed[-1].right == 1
+    carried, axis, lanes = factor.carried(nest), factor.axis, factor.lanes
+    source = b.buffer(factor.elem, _extent((*carried, axis, *nest.summed), factor.stride))
+    target = b.buffer(nest.accumulate, factor.panels(nest), Access.OUT)
+    outer_steps, tile_step, summed_steps = _strides(nest, factor)
+    # The panels' loops are the outer axes that the operand has, and the tiles.
+    loops = Loops(b, None if made.split is None else min(made.split, len(carried)))
+    along = factor.stride(axis) != 1 and bool(nest.summed) and factor.stride(nest.summed[-1]) == 1
 
     def tile(outer: tuple[Spot, ...]) -> None:
-        full, rest = divmod(nest.columns.size, made.columns)
+        full, rest = divmod(axis.size, factor.tile)
         split = len(outer) == loops.split
         if full == 1 and not split:
-            panel(outer, ORIGIN, made.columns)
+            panel(outer, ORIGIN, factor.tile)
         elif full:
             with b.loop(full, parallel=True, split=split) as j:
-                panel(outer, Spot(((j, 1),)), made.columns)
+                panel(outer, Spot(((j, 1),)), factor.tile)
         if rest and split:
             with b.loop(1, parallel=True, split=True):
                 panel(outer, Spot((), full), rest)
         elif rest:
             panel(outer, Spot((), full), rest)
 
-    def panel(outer: tuple[Spot, ...], at: Spot, columns: int) -> None:
-        from_at = [(spot, walk.right) for spot, walk in zip(outer, carried)]
-        from_at.append((at, made.columns * nest.columns.right))
-        to_at = [*zip(outer, outer_steps), (at, k * made.columns)]
+    def panel(outer: tuple[Spot, ...], at: Spot, places: int) -> None:
+        from_at = [(spot, factor.stride(walk)) for spot, walk in zip(outer, carried)]
+        from_at.append((at, factor.tile * factor.stride(axis)))
+        to_at = [*zip(outer, outer_steps), (at, tile_step)]
         front = nest.summed[:-1] if along else nest.summed
         Loops(b).over(
             [walk.size for walk in front],
             lambda spots: rows(
-                [*from_at, *((spot, walk.right) for spot, walk in zip(spots, front))],
+                [*from_at, *((spot, factor.stride(walk)) for spot, walk in zip(spots, front))],
                 [*to_at, *zip(spots, summed_steps)],
-                columns,
+                places,
             ),
         )
 
-    def rows(from_at: list[tuple[Spot, int]], to_at: list[tuple[Spot, int]], columns: int) -> None:
+    def rows(from_at: list[tuple[Spot, int]], to_at: list[tuple[Spot, int]], places: int) -> None:
         if along:
-            _transposed(b, nest, made, source, target, from_at, to_at, columns)
+            _transposed(b, nest, factor, (source, target), (from_at, to_at), places)
             return
-        for vector in range(made.vectors):
-            count = min(lanes, columns - vector * lanes)
+        for vector in range(factor.vectors):
+            count = min(lanes, places - vector * lanes)
             x = b.const(nest.accumulate, 0.0, lanes)
             if count > 0:
-                index = address(b, *from_at, base=vector * lanes * nest.columns.right)
-                stride = nest.columns.right if lanes > 1 else 1
+                index = address(b, *from_at, base=vector * lanes * factor.stride(axis))
+                stride = factor.stride(axis) if lanes > 1 else 1
                 x = load(b, source, index, nest.accumulate, lanes, stride=stride, count=count)
             b.store(target, address(b, *to_at, base=vector * lanes), x)
 
@@ -611,36 +666,36 @@ def _panels(nest: Contract, made: Plan, carried: Sequence[Walk], size: int) -> K
 def _transposed(
     b: Builder,
     nest: Contract,
-    made: Plan,
-    source: int,
-    target: int,
-    from_at: Sequence[tuple[Spot, int]],
-    to_at: Sequence[tuple[Spot, int]],
-    columns: int,
+    factor: _Factor,
+    buffers: tuple[int, int],
+    at: tuple[Sequence[tuple[Spot, int]], Sequence[tuple[Spot, int]]],
+    places: int,
 ) -> None:
-    """Columns that are contiguous along the last summed axis: squares of them are turned in registers."""
-    lanes = made.lanes
-    size = nest.summed[-1].size
-    full, rest = divmod(size, lanes)
+    """Places that are contiguous along the last summed axis: squares of them are turned in registers."""
+    source, target = buffers
+    from_at, to_at = at
+    lanes = factor.lanes
+    full, rest = divmod(nest.summed[-1].size, lanes)
 
-    def square(at: Spot, places: int) -> None:
-        for vector in range(made.vectors):
+    def square(spot: Spot, count: int) -> None:
+        for vector in range(factor.vectors):
             zero = b.const(nest.accumulate, 0.0, lanes)
             lines = [
                 load(
                     b,
                     source,
-                    address(b, *from_at, (at, 1), base=(vector * lanes + line) * nest.columns.right),
+                    address(b, *from_at, (spot, 1), base=(vector * lanes + line) * factor.stride(factor.axis)),
                     nest.accumulate,
                     lanes,
-                    count=places,
+                    count=count,
                 )
-                if vector * lanes + line < columns
+                if vector * lanes + line < places
                 else zero
                 for line in range(lanes)
             ]
-            for place, x in enumerate(transpose(b, lines)[:places]):
-                b.store(target, address(b, *to_at, (at, made.columns), base=place * made.columns + vector * lanes), x)
+            for place, x in enumerate(transpose(b, lines)[:count]):
+                index = address(b, *to_at, (spot, factor.width), base=place * factor.width + vector * lanes)
+                b.store(target, index, x)
 
     if full:
         with b.loop(full, parallel=True) as k:

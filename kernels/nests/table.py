@@ -10,6 +10,7 @@ from typing import Final
 from presk.kernels.layout import Layout, Target
 from presk.kernels.nest import Kind, Launch, Lowered, Nest, Use, View
 from presk.kernels.nests import choice, contraction, copy, draws, entropy, lookup, map, reduce, softmax
+from presk.kernels.nests.divide import divided_by_size
 from presk.kernels.nests.map import group
 from presk.prims.nests import (
     NESTS,
@@ -32,10 +33,6 @@ Rule = Callable[[Use], Launch | View]
 
 STRUCTURES: Final[Mapping[Structure, Rule]] = MappingProxyType(
     {
-        Structure.DOT: contraction.dot,
-        Structure.DOT_VJP_L: contraction.dot_vjp_l,
-        Structure.DOT_VJP_R: contraction.dot_vjp_r,
-        Structure.EIN: contraction.ein,
         Structure.DOT: contraction.dot,
         Structure.DOT_VJP_L: contraction.dot_vjp_l,
         Structure.DOT_VJP_R: contraction.dot_vjp_r,
@@ -106,16 +103,17 @@ def rule(name: str, use: Use) -> Launch | View:
 
 
 def lower(nest: Nest, layout: Layout, target: Target) -> Lowered:
-    """The kernels of a nest under a layout."""
+    """The kernels of a nest under a layout; a large one is divided among threads where the layout does not say whether it is."""
+    return divided_by_size(lambda decided: _lower(nest, decided, target), layout, target)
+
+
+def _lower(nest: Nest, layout: Layout, target: Target) -> Lowered:
+    """The kernels of a nest; divided where the layout says so."""
     match nest:
         case map.Map():
             return map.lower(nest, layout, target)
         case reduce.Reduce():
             return reduce.lower(nest, layout, target)
-        case contraction.Contract():
-            return contraction.lower(nest, layout, target)
-        case contraction.Product():
-            return contraction.lower_product(nest, layout, target)
         case contraction.Contract():
             return contraction.lower(nest, layout, target)
         case contraction.Product():

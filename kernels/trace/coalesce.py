@@ -3,6 +3,7 @@
 A copy of a whole buffer goes in two cases. *Forward*: what is copied was made in this body, nothing touches the target between its
 making and the copy, and nobody writes the target afterwards while the source is still read: then it is made in the target. *Backward*:
 the target is memory of its own, and the source is not read again but to be overwritten by the target: then the target is the source.
+What makes a value may read the target if it can work in place.
 
     t = …            s[i] = …              c = copy s      v → s[i]
     copy t → s[i]                          copy v → c[i]
@@ -84,6 +85,10 @@ class _Coalescing:
         source, target = self._kernels[row.kernel].buffers
         return source.elem is target.elem
 
+    def in_place(self, row: Launch, place: int) -> int | None:
+        """The operand whose memory an output of a launch may take."""
+        return self._kernels[row.kernel].buffers[place].in_place
+
     def role(self, buffer: int) -> Role:
         """What a buffer is for."""
         return self._buffers[buffer].role
@@ -120,7 +125,7 @@ class _Body:
         first, last = min(users), max(users)
         for place in self._users[to.buffer]:
             for one in self._touched[place]:
-                if not one.meets(target) or place == at:
+                if not one.meets(target) or place == at or (place == first and self._in_place(first, buffer, to)):
                     continue
                 if first <= place <= at or (at < place <= last and one.writes):
                     return False
@@ -129,6 +134,17 @@ class _Body:
         self._replace(buffer, to)
         self._drop(at)
         return True
+
+    def _in_place(self, at: int, buffer: int, to: Ref) -> bool:
+        """Whether a launch that makes a buffer may as well make it in the place of an operand that lies at `to`."""
+        row = self._rows[at]
+        if not isinstance(row, Launch):
+            return False
+        made = [place for place, ref in enumerate(row.places) if ref.buffer == buffer]
+        read = [place for place, ref in enumerate(row.places) if ref.buffer == to.buffer]
+        if len(made) != 1 or len(read) != 1 or row.places[read[0]] != to:
+            return False
+        return self._all.in_place(row, made[0]) == read[0]
 
     def _backward(self, at: int, row: Launch) -> bool:
         source, target = self._touched[at]

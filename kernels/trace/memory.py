@@ -35,8 +35,8 @@ class Constant(msgspec.Struct, frozen=True, array_like=True):
 class Driver(msgspec.Struct, frozen=True, array_like=True):
     """An entry ready to run: its rows, whose places are offsets in an arena of `size` bytes (buffer 0), and what the host does there.
 
-    `kernels` are those that rows launch, by the rows' numbers. `peak` is the most bytes of buffers that are live at one time, work and results
-    together: what `size` would be, if memory could be shared perfectly, less what is pinned.
+    `kernels` are those that rows launch, by the rows' numbers. `peak` is the most bytes that are live at one time, with what is
+    pinned: what `size` would be if memory could be shared perfectly.
     """
 
     rows: tuple[Row, ...]
@@ -188,7 +188,6 @@ class _Planning:
                     found[out.buffer] = source.buffer
                     used.add(source.buffer)
         return found
-
 
     def _within(self, row: Launch, position: int, buffer: int) -> bool:
         """Whether a buffer is touched only inside of all loops around a launch: an operand that comes from outside is read again."""

@@ -56,7 +56,6 @@ from presk.prims.attrs import Attr
 from presk.types import type as types
 from presk.types.type import Type
 
-
 _READ_WIDE: Final = frozenset({"dropout_mask", "powv"})
 """What reads its number as it is given, whatever it computes in: a rate that draws of 53 bits are compared with, an exponent."""
 

@@ -15,7 +15,7 @@ from presk.cache.maintain import open_store
 from presk.cache.packages import Packages
 from presk.cache.store import Store
 from presk.cli import execute
-from presk.cli.commands import benching, caching, checking, dumping, explaining, formatting, running
+from presk.cli.commands import benching, caching, checking, data_files, dumping, explaining, formatting, running
 from presk.cli.exits import Exit
 from presk.cli.faults import FaultyFiles, faults_of
 from presk.cli.request import Request, Terminal
@@ -34,6 +34,7 @@ def application() -> typer.Typer:
     app.command("fmt")(formatting.fmt_command)
     app.command("explain")(explaining.explain_command)
     app.command("why")(caching.why_command)
+    app.add_typer(data_files.data_application(), name="data")
     app.add_typer(caching.cache_application(), name="cache")
     add_tool_commands(app)
     return app

@@ -1,6 +1,6 @@
 """A typed program in the core: every function that the entries reach, each lowered by a stage of its own."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -9,7 +9,18 @@ from presk.cache.stage import Queries, Result
 from presk.core.initializers import has_initializer
 from presk.core.ir import Function, Origin, Program
 from presk.core.lower import Lowered, Mode
-from presk.core.stage import HEADER, LOWER, LOWER_INIT, NAMES, CalleeName, InitName, Names
+from presk.core.optimizer import FUNCTIONS, RATE, STEP, Optimizer
+from presk.core.stage import (
+    HEADER,
+    LOWER,
+    LOWER_INIT,
+    LOWER_OPTIMIZER,
+    NAMES,
+    OPTIMIZER,
+    CalleeName,
+    InitName,
+    Names,
+)
 from presk.elab.entities import ModuleHeader
 from presk.elab.program import Function as TypedEntry
 from presk.elab.program import Program as TypedProgram
@@ -23,12 +34,14 @@ class CoreProgram:
     """A program in the core.
 
     `parts` are the results of the stages, by core name of their first function, in the order of the program; `names` the core
-    names of the program's functions.
+    names of the program's functions. `optimizer` are the core names of the optimizer's functions, if a training run has one: of
+    `init`, `lr` and `step`.
     """
 
     parts: Mapping[str, Result[Lowered]]
     names: Mapping[FunctionRef, str]
     headers: Mapping[ModuleRef, ModuleHeader]
+    optimizer: tuple[str, str, str] | None = None
 
     @property
     def program(self) -> Program:
@@ -66,6 +79,7 @@ class _Lowering:
         self._entries = {function_ref(entry): entry for entry in _concrete(typed)}
         self._names = _names(typed.main, self._entries)
         self._init_names = _init_names(typed.main, typed.headers)
+        self._optimizer = _optimizer(typed, {*self._names.values(), *self._init_names.values()})
 
     def run(self, wanted: frozenset[str] | None) -> CoreProgram:
         reached = self._reached(wanted)
@@ -80,7 +94,14 @@ class _Lowering:
         for ref_, entry in self._entries.items():
             if wanted is None or self._names[ref_] in reached:
                 parts[self._names[ref_]] = self._function(ref_, entry)
-        return CoreProgram(parts, self._names, self._typed.headers)
+        optimizer = self._optimizer
+        if optimizer is not None:
+            for name, function in zip(optimizer.names, FUNCTIONS, strict=True):
+                if wanted is None or name in reached:
+                    given = self._queries.leaf("optimizer", optimizer, OPTIMIZER)
+                    parts[name] = self._queries.get(LOWER_OPTIMIZER, given, subject=name, function=function)
+        names = None if optimizer is None else optimizer.names
+        return CoreProgram(parts, self._names, self._typed.headers, names)
 
     def _reached(self, wanted: frozenset[str] | None) -> set[str]:
         if wanted is None:
@@ -101,6 +122,8 @@ class _Lowering:
             elif name in by_init:
                 used = self._inits_of(self._typed.headers[by_init[name]])
                 waiting += [self._init_names[init.header.ref] for init in used]
+            elif self._optimizer is not None and name == self._optimizer.names[FUNCTIONS.index(STEP)]:
+                waiting.append(self._optimizer.names[FUNCTIONS.index(RATE)])
         return reached
 
     def _used(self, header: ModuleHeader) -> list[ModuleRef]:
@@ -195,7 +218,17 @@ def _init_names(main: str, headers: Mapping[ModuleRef, ModuleHeader]) -> dict[Mo
     return names
 
 
-def _free(name: str, file: str, taken: Mapping[str, object]) -> str:
+def _optimizer(typed: TypedProgram, taken: Collection[str]) -> Optimizer | None:
+    """The optimizer of the training run, over its model."""
+    training = typed.training
+    if training is None:
+        return None
+    record = next(one for one in typed.optimizers if one.name == training.optimizer)
+    init, rate, step = (_free(f"{record.name}.{function}", typed.main, taken) for function in FUNCTIONS)
+    return Optimizer(record, training.model, (init, rate, step), typed.main, f"optimizer {record.name}")
+
+
+def _free(name: str, file: str, taken: Collection[str]) -> str:
     if name not in taken:
         return name
     stem = PurePosixPath(file).stem

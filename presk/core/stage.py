@@ -1,4 +1,4 @@
-"""The stages of lowering: one for each function, one for each module's initializer."""
+"""The stages of lowering: one for each function, for each module's initializer, for each function of an optimizer."""
 
 from typing import Final
 
@@ -7,6 +7,7 @@ import msgspec
 from presk.cache.codec import Codec, struct_codec
 from presk.cache.stage import Stage
 from presk.core.lower import Callees, Lowered, Mode, lower_function, lower_init
+from presk.core.optimizer import Optimizer, lower_optimizer
 from presk.elab.codecs import PACKAGES
 from presk.elab.entities import ModuleHeader
 from presk.types.type import ModuleRef
@@ -39,6 +40,7 @@ class Names(msgspec.Struct, frozen=True, array_like=True):
 
 NAMES: Final[Codec[Names]] = struct_codec(Names)
 HEADER: Final[Codec[ModuleHeader]] = struct_codec(ModuleHeader, "lowered header")
+OPTIMIZER: Final[Codec[Optimizer]] = struct_codec(Optimizer)
 LOWERED: Final[Codec[Lowered]] = struct_codec(Lowered)
 
 
@@ -65,5 +67,10 @@ def _lower_init(header: ModuleHeader, names: Names) -> Lowered:
     return lower_init(header, _callees(None, names))
 
 
+def _lower_optimizer(optimizer: Optimizer, *, function: str) -> Lowered:
+    return lower_optimizer(optimizer, function)
+
+
 LOWER: Final = Stage("lower", __name__, ("mode",), _lower, LOWERED, PACKAGES)
 LOWER_INIT: Final = Stage("lower init", __name__, (), _lower_init, LOWERED, PACKAGES)
+LOWER_OPTIMIZER: Final = Stage("lower optimizer", __name__, ("function",), _lower_optimizer, LOWERED, PACKAGES)

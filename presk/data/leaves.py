@@ -5,10 +5,10 @@ array `base.<leaf>` holds it for all samples: the first axis is the sample, the 
 narrowest unsigned type that holds every index below its bound, a truth value as BOOL, a real as F64 or F32.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -20,7 +20,7 @@ from presk.types.type import Axis, Index, Mask, Real, Shape, Tuple, Type
 
 PREFIX: Final = "base."
 
-DTYPES: Final = MappingProxyType(
+DTYPES: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
     {
         "BOOL": np.dtype("u1"),
         "U8": np.dtype("u1"),
@@ -33,8 +33,10 @@ DTYPES: Final = MappingProxyType(
 )
 """The element types that data files use, by safetensors' names. Truth values are read as bytes, since a byte can be neither."""
 
-_UNSIGNED: Final = (("U8", 1 << 8), ("U16", 1 << 16), ("U32", 1 << 32), ("U64", 1 << 63))
+MAX_BOUND: Final = 1 << 63
 """Indices reach a program as 64-bit integers with a sign."""
+
+_UNSIGNED: Final = (("U8", 1 << 8), ("U16", 1 << 16), ("U32", 1 << 32), ("U64", MAX_BOUND))
 
 AXIS: Final = "seq"
 """The name of the axis of a window of text."""
@@ -103,9 +105,9 @@ def _number(dim: Dim) -> int:
     return number
 
 
-def index_type(dtype: DTypeLike) -> np.dtype[np.signedinteger]:
+def index_type(dtype: DTypeLike) -> np.dtype[Any]:
     """The element type of the indices of batches: a 32-bit or a 64-bit integer with a sign."""
-    found = np.dtype(dtype)
+    found: np.dtype[Any] = np.dtype(dtype)
     if found not in (np.dtype(np.int32), np.dtype(np.int64)):
         raise TypeError(f"indices are int32 or int64, not {found}")
     return found
@@ -132,7 +134,9 @@ class Windows:
         span = self.length - len(leaves) + 1
         for leaf in leaves:
             if not isinstance(leaf.type, Index) or leaf.bound != leaves[0].bound or leaf.lengths != (span,):
-                return f"`{leaf.type}` is not `{window_type(leaves[0].bound, span)}`, a part of a window of {self.length}"
+                return (
+                    f"`{leaf.type}` is not `{window_type(leaves[0].bound, span)}`, a part of a window of {self.length}"
+                )
         return None
 
 

@@ -5,6 +5,7 @@ place the longest token that stands there. In a data file's metadata it is `byte
 """
 
 import codecs
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, Final
@@ -50,7 +51,7 @@ class Vocabulary(msgspec.Struct, frozen=True, dict=True):
     def encode(self, text: str, called: str) -> Tokens:
         """A text as tokens; E8004 with line and column where no token stands. `called` is what the message calls the text."""
         if self.tokens is None:
-            return np.frombuffer(text.encode(), dtype=np.uint8)
+            return np.frombuffer(text.encode(errors="surrogateescape"), dtype=np.uint8)
         if self._single:
             return self._characters(text, called)
         return self._longest(text, called)
@@ -127,7 +128,7 @@ class Decoder:
 
 
 def _code_points(text: str) -> Tokens:
-    return np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
 
 
 def _strange(text: str, at: int, called: str) -> Fault:
@@ -159,6 +160,6 @@ def vocabulary_of(spelled: str | bytes) -> Vocabulary:
     if "" in tokens:
         raise Malformed("one of its tokens is the empty text")
     if len(set(tokens)) != len(tokens):
-        twice = next(token for at, token in enumerate(tokens) if token in tokens[:at])
+        twice = Counter(tokens).most_common(1)[0][0]
         raise Malformed(f"it has the token `{twice}` twice")
     return Vocabulary(tokens)

@@ -11,6 +11,7 @@ from typing import Final
 
 from presk.diagnostics.code import Code
 from presk.diagnostics.codes_core import GRADIENTS, LOWERING, REGULARITY, UNDECLARED
+from presk.diagnostics.codes_data import FILES
 from presk.diagnostics.codes_elab import ELABORATION
 from presk.diagnostics.codes_run import INPUTS, RUN
 from presk.diagnostics.codes_syntax import SYNTAX
@@ -26,7 +27,7 @@ FAMILIES: Final[tuple[tuple[str, tuple[Code, ...]], ...]] = (
     ("Lowering", LOWERING),
     ("Gradients", GRADIENTS),
     ("Running", RUN),
-    ("Data and inputs", (*DATA, *INPUTS)),
+    ("Data and inputs", (*DATA, *INPUTS, *FILES)),
     ("The tool itself", TOOL),
     ("Warnings", WARNINGS),
 )

@@ -71,11 +71,12 @@ DATA: Final = (
         "E8001",
         "data file that cannot be read",
         paragraphs("""
-            The file that `data = stream "path"` names exists, but may not be read or is no `.psk.d` file. (A file that is missing
-            is W0002.) The path is relative to the program's file.
+            The file that `data = stream "path"` names exists, but may not be read or is no `.psk.d` file: cut off, of another
+            format, with arrays that overlap, leave a hole or are not those of its sample type. (A file that is missing is W0002.)
+            The path is relative to the program's file. `check` reads the header alone; `presk data info` looks at the whole file.
         """),
         paragraphs("""
-            Name another file, or write the file again with `presk data`.
+            Name another file, or write the file again with `presk data pack`.
         """),
         program(_TRAINING, {"tokens.psk.d": "to be or not to be\n"}),
     ),

@@ -72,7 +72,7 @@ def read_head(head: bytes) -> Head | str:
         return "its header is cut off"
     try:
         metadata = msgspec.json.decode(head[LENGTH_BYTES : LENGTH_BYTES + size], type=_Header).metadata
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # the last for endless brackets
         return "its header is not valid JSON with text metadata"
     sample, count, window = metadata.get(SAMPLE), metadata.get(COUNT), metadata.get(WINDOW)
     if sample is None or count is None:

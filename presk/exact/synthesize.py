@@ -3,7 +3,8 @@
 Parameter i draws from child i of the master key, whether or not others are given, so giving one changes no other. A real tensor is
 standard normal, an index ⌊u · N⌋, a truth value u < ½, a key the child itself; item i of a tuple draws from child i of the tuple's
 key. A parameter tree is what its module's initializer makes of its key: field i of a module draws from child i of the module's key,
-layer i of a stack from child i of the stack's, and of `A ∘ B` the outer part is child 0.
+layer i of a stack from child i of the stack's, and of `A ∘ B` the outer part is child 0. A parameter of tensors that has a default is
+zeros.
 """
 
 from collections.abc import Mapping, Sequence
@@ -146,15 +147,19 @@ def arguments(m: Making, scope: Scope, function: Function, found: Sources) -> li
 def _argument(m: Making, scope: Scope, param: Param, key: bytes, found: Sources) -> Value:
     if isinstance(param.type, types.Hyper) and param.name not in found.raws and param.name in found.defaults:
         return literal(found.defaults[param.name])
-    return _value(m, scope, param.type, param.name, key, found.raws)
+    return _value(m, scope, param.type, param.name, key, found.raws, zero=param.name in found.defaults)
 
 
-def _value(m: Making, scope: Scope, type_: Type, path: str, key: bytes, raws: Mapping[str, Raw]) -> Value:
+def _value(
+    m: Making, scope: Scope, type_: Type, path: str, key: bytes, raws: Mapping[str, Raw], *, zero: bool
+) -> Value:
     if path in raws:
         return given.value_of(m, scope, raws[path], type_, path)
     match type_:
         case types.Real(shape):
             lengths = scope.shape(shape)
+            if zero:
+                return Real(m.zeros(lengths))
             return Real(m.from_doubles(draws.normals(key, prod(lengths)).reshape(lengths)))
         case types.Index(limit, shape):
             lengths, bound = scope.shape(shape), scope.length(limit)
@@ -167,12 +172,12 @@ def _value(m: Making, scope: Scope, type_: Type, path: str, key: bytes, raws: Ma
         case types.Tuple(items):
             return Items(
                 tuple(
-                    _value(m, scope, item, f"{path}.{place}", draws.child(key, place), raws)
+                    _value(m, scope, item, f"{path}.{place}", draws.child(key, place), raws, zero=zero)
                     for place, item in enumerate(items)
                 )
             )
         case types.Params(instance):
-            tree = initialized(m, scope, instance, key)
+            tree = initialized(m, scope, instance, key, zero=zero)
             return _with_parts(m, scope, tree, instance, path, raws)
         case types.Hyper():
             raise Fault(
@@ -199,18 +204,18 @@ def _with_parts(m: Making, scope: Scope, tree: Value, instance: Instance, path: 
     return Record(replaced)
 
 
-def initialized(m: Making, scope: Scope, instance: Instance, key: bytes) -> Value:
-    """What the initializer of a module instance makes of a key."""
+def initialized(m: Making, scope: Scope, instance: Instance, key: bytes, *, zero: bool = False) -> Value:
+    """What the initializer of a module instance makes of a key; `zero`: a tree of its form, of zeros."""
     match instance:
         case Stacked(length, inner):
             count = scope.length(length)
-            layers = [initialized(m, scope, inner, child) for child in draws.split_key(key, count)]
-            return stack_of(layers, layers[0] if layers else initialized(m, scope, inner, key))
+            layers = [initialized(m, scope, inner, child, zero=zero) for child in draws.split_key(key, count)]
+            return stack_of(layers, layers[0] if layers else initialized(m, scope, inner, key, zero=zero))
         case Composed(outer, inner):
             first, second = draws.split_key(key, 2)
             return Record(
                 {
-                    name: initialized(m, scope, part, child)
+                    name: initialized(m, scope, part, child, zero=zero)
                     for (name, part), child in zip((("outer", outer), ("inner", inner)), (first, second))
                 }
             )
@@ -219,20 +224,20 @@ def initialized(m: Making, scope: Scope, instance: Instance, key: bytes) -> Valu
             if header.model is not None:
                 values: dict[str, Dim] = {**dict(zip(header.dims, arguments_, strict=True)), **dict(hidden)}
                 model = map_instance(header.model, lambda dim: dim.substitute(values))
-                return initialized(m, scope, model, key)
+                return initialized(m, scope, model, key, zero=zero)
             fields = scope.fields(instance)
             made: dict[str, Value] = {}
             for field, child in zip(fields, draws.split_key(key, len(fields))):
                 if isinstance(field, ParamField):
-                    made[field.name] = _parameter(m, scope, field, child)
+                    made[field.name] = _parameter(m, scope, field, child, zero=zero)
                 else:
-                    made[field.name] = initialized(m, scope, field.instance, child)
+                    made[field.name] = initialized(m, scope, field.instance, child, zero=zero)
             return Record(made)
 
 
-def _parameter(m: Making, scope: Scope, field: ParamField, key: bytes) -> Real:
+def _parameter(m: Making, scope: Scope, field: ParamField, key: bytes, *, zero: bool) -> Real:
     lengths = scope.shape(field.type.shape)
-    match field.init:
+    match Init("zeros") if zero else field.init:
         case Init("zeros"):
             return Real(m.zeros(lengths))
         case Init("ones"):

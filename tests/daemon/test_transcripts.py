@@ -56,6 +56,10 @@ APART: Final = MappingProxyType(
         ("cache", "verify"): "test_caches_are_looked_after_by_the_daemon_too",
         ("cache", "gc"): "test_caches_are_looked_after_by_the_daemon_too",
         ("cache", "clear"): "test_caches_are_looked_after_by_the_daemon_too",
+        # They write files and read them.
+        ("data", "pack"): "test_data_files_are_made_and_read_the_same",
+        ("data", "info"): "test_data_files_are_made_and_read_the_same",
+        ("data", "show"): "test_data_files_are_made_and_read_the_same",
         # They are about the daemon, and never in it.
         ("daemon", "start"): "test_the_life_of_a_daemon_as_it_is_told",
         ("daemon", "stop"): "test_the_life_of_a_daemon_as_it_is_told",
@@ -129,6 +133,32 @@ def test_files_that_are_written_are_the_same(shared: Home) -> None:
     assert (one.code, two.code, one.text) == (0, 0, "one.psk: formatted\n")
     assert (shared.work / "one.psk").read_bytes() == (shared.work / "two.psk").read_bytes() == GOOD.encode()
     assert (shared.work / "one.psk").stat().st_mode == (shared.work / "two.psk").stat().st_mode
+
+
+def test_data_files_are_made_and_read_the_same(shared: Home) -> None:
+    """The same commands in the same order, in two folders."""
+    lines = (
+        "data pack text.txt --window 8 --out text.psk.d",
+        "data pack text.txt --window 8 --out text.psk.d --stride 3 --vocab bytes --json",
+        "data pack text.txt --window 80 --out text.psk.d",
+        "data pack text.txt --window 8 --out .",
+        "data info text.psk.d",
+        "data info text.txt",
+        "data info gone.psk.d",
+        "data show text.psk.d --sample 2",
+        "data show text.psk.d --sample 2 --json",
+        "data show text.psk.d --sample 200",
+        "data show text.txt",
+        "data",
+    )
+    told = []
+    for ask, name in ((shared.presk, "there"), (shared.alone, "here")):
+        folder = shared.write(f"{name}/text.txt", "to be, or not to be: that is the question\n").parent
+        told.append([(one.code, one.out, one.err) for one in (ask(*line.split(), cwd=folder) for line in lines)])
+    assert told[0] == told[1]
+    assert [code for code, _, _ in told[0]] == [0, 0, 4, 2, 0, 4, 2, 0, 0, 2, 4, 2]
+    assert (shared.work / "here/text.psk.d").read_bytes() == (shared.work / "there/text.psk.d").read_bytes()
+    assert b'\n  " or not "\n' in told[0][7][1]  # every third byte begins one: sample 2 with byte 6
 
 
 def test_why_differs_only_in_how_an_answer_was_had(home: Home) -> None:
@@ -244,7 +274,7 @@ def test_both_streams_keep_their_order_when_they_are_joined(shared: Home) -> Non
 
 
 def test_completion_is_answered_by_the_daemon(shared: Home) -> None:
-    asked = {"_PRESK_COMPLETE": "complete_bash", "COMP_WORDS": "presk da", "COMP_CWORD": "1"}
+    asked = {"_PRESK_COMPLETE": "complete_bash", "COMP_WORDS": "presk dae", "COMP_CWORD": "1"}
     there = shared.presk(env=asked)
     assert there.text.split() == ["daemon"]
     same(there, shared.presk(env={**asked, "PRESK_NO_DAEMON": "1"}))

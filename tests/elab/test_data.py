@@ -48,6 +48,7 @@ def test_a_head() -> None:
         (head({**GOOD, "presk.window": "0 1"}), "presk.window"),
         (head({**GOOD, "presk.window": "9"}), "presk.window"),
         ((200_000).to_bytes(8, "little") + b"[" * 200_000, "not valid JSON"),
+        ((200_005).to_bytes(8, "little") + b'{"a":' + b"[" * 200_000, "not valid JSON"),
     ],
 )
 def test_what_is_no_data_file(data: bytes, why: str) -> None:

@@ -15,6 +15,7 @@ from presk.kernels.ir import Elem, For, Kernel, Store
 from presk.kernels.layout import Layout, Split
 from presk.kernels.llvm.blobs import compile_kernel
 from presk.kernels.nest import BF16, F32, F64, Arith, Kind, Launch, Operand
+from presk.kernels.nests import contraction
 from presk.kernels.nests.contraction import Contract, Product, plan
 from presk.kernels.nests.table import lower
 from presk.kernels.targets import LEVELS, X86_64, X86_64_V3, X86_64_V4
@@ -98,7 +99,7 @@ def expected(spec: str, arrays: Sequence[Array], elem: Elem) -> Array:
     names = inputs.split(",")
     lengths = {name: size for one, array in zip(names, arrays) for name, size in zip(one, array.shape)}
     summed = list(dict.fromkeys(name for one in names for name in one if name not in out))
-    with gmpy2.context(CONTEXTS[elem]):
+    with gmpy2.context(CONTEXTS[elem]), np.errstate(all="ignore"):
         tables = [np.frompyfunc(lambda x: gmpy2.mpfr(float(x)), 1, 1)(array) for array in arrays]
         found = np.empty([lengths[name] for name in out])
         for at in sites(out, lengths):
@@ -155,7 +156,14 @@ def under(launch: Launch, inputs: Sequence[Array], layout: Layout, *, native: bo
     return execute(lowered, given_, native=native, workers=workers, level=level)[0]
 
 
-SHAPES: Final = [((5, 7), (7, 9)), ((2, 3, 6), (6, 5)), ((7,), (7, 4)), ((3, 7), (7,)), ((6,), (6,)), ((3, 5), (5, 2, 4))]
+SHAPES: Final = [
+    ((5, 7), (7, 9)),
+    ((2, 3, 6), (6, 5)),
+    ((7,), (7, 4)),
+    ((3, 7), (7,)),
+    ((6,), (6,)),
+    ((3, 5), (5, 2, 4)),
+]
 
 
 def dots(left: Sequence[int], right: Sequence[int]) -> list[tuple[str, str, tuple[Sequence[int], ...], Sequence[int]]]:
@@ -233,7 +241,9 @@ def test_every_level_of_machine(spec: str) -> None:
             assert compile_kernel(step.kernel, X86_64_V4).code
 
 
-@pytest.mark.parametrize("sizes", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0), (1, 1, 1), (1, 5, 1), (1, 1, 33)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0), (1, 1, 1), (1, 5, 1), (1, 1, 33)], ids=str
+)
 def test_sizes_0_and_1(sizes) -> None:
     """Of rows, the summed axis and columns. Nothing summed is +0."""
     m, k, n = sizes
@@ -247,10 +257,10 @@ def test_sizes_0_and_1(sizes) -> None:
         same(under(launch, inputs, Layout(pack=True), native=True), wanted)
     for spec in ("bik,bjk->bij", "ij,jk,kl->il"):
         lengths = {"b": 2, "i": m, "j": n, "k": k, "l": 2}
-        shapes = [[lengths[name] for name in one] for one in spec.split("->")[0].split(",")]
-        given_ = [numbers(shape, F64, place) for place, shape in enumerate(shapes)]
+        forms = [[lengths[name] for name in one] for one in spec.split("->")[0].split(",")]
+        given_ = [numbers(shape, F64, place) for place, shape in enumerate(forms)]
         wanted = expected(spec, [seen for _, seen in given_], Elem.F64).reshape(-1)
-        same(under(ein(spec, shapes, F64), [buffer for buffer, _ in given_], Layout(), native=True), wanted)
+        same(under(ein(spec, forms, F64), [buffer for buffer, _ in given_], Layout(), native=True), wanted)
 
 
 SPECIAL: Final = (math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, 1e-45, 3e38, 1.5e308)
@@ -311,6 +321,31 @@ def test_long_sums_go_in_blocks_through_memory(arith: Arith) -> None:
         same(found.reshape(m, n)[row, column : column + 1], stored(wanted, arith))
 
 
+def test_panels_of_the_left_operand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A derivative by the right operand has them from some size on; with other limits every contraction, under every layout."""
+    shapes, result = ((300, 70), (300, 200)), (70, 200)
+    launch = launched("dot_vjp_r", use_of([real(shape, F32) for shape in shapes], real(result, F32), F32))
+    assert isinstance(launch.nest, Contract)
+    assert plan(launch.nest, Layout(), TARGET).pack_left
+    assert not plan(launch.nest, Layout(pack=False), TARGET).pack_left
+    given_ = [numbers(shape, F32, place)[0] for place, shape in enumerate(shapes)]
+    same(under(launch, given_, Layout(), native=True), under(launch, given_, Layout(pack=False), native=True))
+    for name in ("PACKED_FROM", "PACKED_TILES", "LINE"):
+        monkeypatch.setattr(contraction, name, 0)
+    for spec in ("ik,kj->ij", "ki,kj->ij", "bik,bjk->bij", "abki,kjab->abij"):
+        lengths = {"a": 2, "b": 3, "i": 7, "j": 9, "k": 10}
+        forms = [[lengths[name] for name in one] for one in spec.split("->")[0].split(",")]
+        for arith in (F32, BF16):
+            given_two = [numbers(form, arith, place) for place, form in enumerate(forms)]
+            made = ein(spec, forms, arith)
+            assert isinstance(made.nest, Contract) and plan(made.nest, Layout(), TARGET).pack_left
+            wanted = stored(expected(spec, [seen for _, seen in given_two], arith.accumulate), arith)
+            inputs = [buffer for buffer, _ in given_two]
+            for layout in LAYOUTS[::2] if arith is F32 else LAYOUTS[:1]:
+                same(under(made, inputs, layout, native=False), wanted)
+            same(under(made, inputs, Layout(), native=True), wanted)
+
+
 def test_memory_may_begin_anywhere() -> None:
     given_ = [numbers(shape, F32, place) for place, shape in enumerate([(7, 9), (9, 21)])]
     launch = launched("dot", use_of([real((7, 9), F32), real((9, 21), F32)], real((7, 21), F32), F32))
@@ -359,7 +394,13 @@ def test_any_ein_of_two_operands(made: tuple[str, list[list[int]]], layout: Layo
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 40), st.integers(0, 20), st.integers(0, 70), layouts(), st.sampled_from(("dot", "dot_vjp_l", "dot_vjp_r")))
+@given(
+    st.integers(0, 40),
+    st.integers(0, 20),
+    st.integers(0, 70),
+    layouts(),
+    st.sampled_from(("dot", "dot_vjp_l", "dot_vjp_r")),
+)
 def test_any_dot_natively(m: int, k: int, n: int, layout: Layout, name: str) -> None:
     """Against sums of numbers that are so few and so whole that no order of them rounds."""
     rng = np.random.default_rng((m, k, n))

@@ -9,6 +9,7 @@ import numpy as np
 from presk.ad.pipeline import Remat, after_ad
 from presk.cache.engine import Engine
 from presk.core.ir import Function, Program
+from presk.core.optimizer import DEFAULTS
 from presk.core.program import CoreProgram
 from presk.exact import values as exact
 from presk.exact.closing import closed
@@ -89,7 +90,9 @@ def given_to(
     words: dict[str, Raw] = {}
     for param in function.params:
         _words(param.type, param.name, words)
-    return arguments(Doubles(TYPES[type_]), scope, function, Sources(words, {}, 5))
+    # Drawn moments of an optimizer's step would have negative numbers under a root.
+    defaults = dict(DEFAULTS) if function.name == "adamw.step" else {}
+    return arguments(Doubles(TYPES[type_]), scope, function, Sources(words, defaults, 5))
 
 
 def _words(type_: Type, path: str, words: dict[str, Raw]) -> None:

@@ -10,7 +10,7 @@ the functions that saturate, for |x| ≥ 128 the reference is the first term of 
 there and takes less time.
 
 Prints for each function how many were left to MPFR, the arguments at which the value is wrong with the right one, and
-the time; the exit status is 1 if there are any. All together take about four minutes on one core of 3 GHz.
+the time; the exit status is 1 if there are any. All together take about five minutes of one core.
 """
 
 import ctypes

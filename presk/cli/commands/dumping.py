@@ -184,7 +184,7 @@ def _fitting(context: typer.Context, request: Request, stage: DumpStage, format_
     for name in _WITHOUT.get(stage, ()):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            option = f"--{name.replace('_', '-')}"
+            option = programs.option_name(context, name)
             raise programs.usage(request, "E9003", f"`{option}` changes nothing of `--stage {stage.value}`")
 
 

@@ -31,6 +31,12 @@ _SHOWN: Final = 60
 _NOT_THERE: Final = "there is no such file"
 
 
+def option_name(context: typer.Context, name: str) -> str:
+    """An option of a command as it was written; one that switches something off has its own name."""
+    off = "no-" if name == "fusion" and not context.params[name] else ""
+    return f"--{off}{name.replace('_', '-')}"
+
+
 def usage(request: Request, code: str, message: str, mend: str | None = None) -> typer.Exit:
     """Complains about the command line and gives the exit to raise."""
     request.complain(f"error[{code}]: {_visible(message)}")

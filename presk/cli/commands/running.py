@@ -1,4 +1,4 @@
-"""`presk run`: evaluates an entry on the exact reference."""
+"""`presk run`: evaluates an entry, exactly or in machine types."""
 
 from enum import StrEnum
 from typing import Annotated, Final, Protocol
@@ -131,7 +131,8 @@ def _fitting(context: typer.Context, request: Request, backend: Backend, *, gap:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             mend = "name a backend: `--backend native`" if exact else "leave `--backend` away"
-            raise programs.usage(request, "E9003", f"`--{name}` says nothing to `--backend {backend.value}`", mend)
+            option = programs.option_name(context, name)
+            raise programs.usage(request, "E9003", f"`{option}` says nothing to `--backend {backend.value}`", mend)
 
 
 def _show(
