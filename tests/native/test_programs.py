@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import flint
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from presk.exact.interpreter import Interpreter, Stopped
 from presk.exact.values import Items, Real, Record, Value, map_leaves
 from presk.kernels.trace.memory import plan
 from tests.native.flow import check_same, check_written, flow
-from tests.native.support import EmptiedRow, driver_of, given_to, interpreted, native, same, traced
+from tests.native.support import EmptiedRow, driver_of, exactly, given_to, interpreted, native, same, traced
 from tests.programs.entries import Generated
 from tests.programs.running import Core, core
 from tests.programs.strategies import examples, programs
@@ -100,7 +101,12 @@ def test_every_way_to_run_a_program_gives_the_same_bits(program: Generated, seed
         return
     assert same(found, interpreted(driver, function, args))
     assert same(found, native(plan(made_trace), function, args, threads=2))
-    assert same(found, native(driver_of(traced(again, headers, entry, dims, type_)), function, args))
+    try:
+        assert same(found, native(driver_of(traced(again, headers, entry, dims, type_)), function, args))
+    except EmptiedRow:
+        # What is computed again may be more than what is stored: a softmax that no result needs.
+        with pytest.raises(Stopped, match="the mask refuses"):
+            exactly(again, headers, entry, args, dims)
     if type_ != "bf16":
         apart = driver_of(traced(stored, headers, entry, dims, type_, fused=False))
         assert same(found, native(apart, function, args))
