@@ -99,6 +99,18 @@ def test_the_row_that_a_mask_empties(console: Console) -> None:
         assert "the mask refuses" in ran.err and "--> net.psk:" in ran.err, ran.err
 
 
+def test_a_gap_to_what_does_not_exist(console: Console) -> None:
+    """Natively a division by zero is an infinity; there is no exact value to compare it with."""
+    console.write("div.psk", "fn f(x : ℝ[n: 2]) -> ℝ[n: 2] = 1 / x\n")
+    console.write("x.json", "[0, 1]")
+    line = ("run", "div.psk", "--backend", "native", "--entry", "f", "--input", "x=x.json")
+    ran = console.presk(*line)
+    assert (ran.code, ran.out) == (0, "f : ℝ[n: 2] =\n  [inf,   1]\n")
+    ran = console.presk(*line, "--gap")
+    assert (ran.code, ran.out) == (4, "")
+    assert ran.err.startswith("error[E7001]: division by zero at [n: 0]\n --> div.psk:1:32\n"), ran.err
+
+
 @pytest.mark.parametrize("stage", ["kernel", "driver"])
 def test_dumps(console: Console, golden: Golden, stage: str) -> None:
     ran = console.presk(

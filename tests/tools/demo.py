@@ -107,7 +107,9 @@ def steps(folder: Path, env: dict[str, str]) -> None:
     say("Its gradient, by differentiation in the language (the first lines of it)")
     show("run", "corpus/nlp/05_gpt.psk", "--entry", "loss_grad", *SIZES, *given, env=env, lines=9)
 
-    say("The loss natively, in 32-bit numbers, and how far it is from the exact one; the kernels are compiled now, and kept")
+    say(
+        "The loss natively, in 32-bit numbers, and how far it is from the exact one; the kernels are compiled now, and kept"
+    )
     machine = ("--realize", "f32")
     show(*loss, "--backend", "native", *machine, "--gap", "--stats", env=env, lines=40)
 

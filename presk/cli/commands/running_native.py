@@ -17,12 +17,13 @@ from presk.core.ir import Program
 from presk.diagnostics.value import Diagnostic
 from presk.exact.closing import closed
 from presk.exact.given import Given
+from presk.exact.interpreter import Stopped
 from presk.kernels.compiling import processors
 from presk.kernels.host import UnsupportedMachine, host_level
 from presk.kernels.targets import LEVELS
 from presk.native import bench as benching
 from presk.native.gap import Gap, gap_json, gap_text, measure
-from presk.native.run import Asked, Executor, Ran, differentiated, run_native
+from presk.native.run import Asked, Executor, Ran, differentiated, faulted, run_native
 from presk.realize.record import Realization, stored_vjps, unknown_name
 
 
@@ -89,7 +90,13 @@ def answer(request: Request, log: RequestLog, given: InCore, entry: str, options
     outcome = run_native(request.engine, log, given.typed, given.core, entry, asked)
     if outcome.ran is None:
         return Answer(None, (), outcome.diagnostics)
-    gaps = measure(closed(after.value.program), outcome.ran, given.core.headers, options.bits) if options.gap else ()
+    try:
+        gaps = (
+            measure(closed(after.value.program), outcome.ran, given.core.headers, options.bits) if options.gap else ()
+        )
+    except Stopped as stopped:
+        # There is no exact value to be near to: machine arithmetic went on with an infinity or a NaN.
+        return Answer(None, (), faulted(given.typed, given.core, entry, after.value, stopped))
     return Answer(outcome.ran, gaps, ())
 
 
