@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from presk.kernels.build import Builder, Value
-from presk.kernels.ir import Access, CompareOp, Elem, bits_of
+from presk.kernels.ir import LOADED, Access, CompareOp, Elem, bits_of
 from presk.kernels.layout import Layout, Target
 from presk.kernels.math import apply
 from presk.kernels.nest import Arith, Launch, Lowered, Nest, Operand, Place, Slot, Step, Use
@@ -316,14 +316,24 @@ class _Body:
             strides = self.strides[place]
             index = address(b, *zip(spots, strides))
             stride = strides[-1] if len(spots) == len(self.shape) else 1
-            return load(b, self.buffers[place], index, elem, lanes, stride=stride, count=count)
+            # An exponent keeps its own type: one beyond 2²⁴ would be another number in f32.
+            own = LOADED[self.nest.sources[place].elem] if self._is_exponent(place) else elem
+            return load(b, self.buffers[place], index, own, lanes, stride=stride, count=count)
         step = self.nest.steps[place - first]
         if step.value is not None:
             return b.bits(elem, bits_of(elem, step.value), lanes)
-        args = [known[arg] for arg in step.args]
-        if step.name == "powv":
-            args[1] = _exponent(b, args[1])
-        return apply(b, step.name, args, step.n)
+        if step.name == POWER:
+            base, n = step.args
+            return apply(b, step.name, [b.convert(known[base], elem), _exponent(b, known[n])], step.n)
+        return apply(b, step.name, [b.convert(known[arg], elem) for arg in step.args], step.n)
+
+    def _is_exponent(self, place: int) -> bool:
+        """Whether an input is the exponent of a power."""
+        return any(step.name == POWER and step.args[1] == place for step in self.nest.steps)
+
+
+POWER: Final = "powv"
+"""The scalar primitive whose second argument is a whole number."""
 
 
 def _exponent(b: Builder, n: Value) -> Value:

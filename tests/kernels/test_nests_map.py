@@ -130,6 +130,18 @@ def test_powers(n: int) -> None:
         same(powers, found)
 
 
+@pytest.mark.parametrize("arith", ARITHS, ids=lambda arith: arith.storage.value)
+@pytest.mark.parametrize("n", [2**24 + 1, 40_000_001, 2**31 - 1])
+def test_an_exponent_keeps_its_parity_in_every_type(arith: Arith, n: int) -> None:
+    x = np.array([-1.0, 1.0, -0.0])
+    base, exponent = operand(x, arith.storage), Operand(Kind.HYPER, Elem.F64, (), ())
+    given = launched("powv", use_of([base, exponent], base, arith))
+    powers = everywhere(given.nest, [encode(x, arith.storage), np.array([float(n)])])
+    found = decode(powers, arith.storage)
+    assert found.tolist() == [-1.0, 1.0, -0.0]
+    assert np.signbit(found).tolist() == [True, False, True]
+
+
 def test_a_group_rounds_once() -> None:
     rng = np.random.default_rng(3)
     x, y, s = rng.normal(size=(4, 9)), rng.normal(size=9), rng.normal(size=())
