@@ -33,6 +33,9 @@ class Making(Protocol):
     def from_doubles(self, values: NDArray[np.float64]) -> Objects:
         """Doubles; the same shape."""
 
+    def normals(self, key: bytes, n: int) -> NDArray[np.float64]:
+        """n draws of the standard normal distribution: those of `presk.exact.draws.normals`, however they are made."""
+
 
 class Arithmetic(Making, Protocol):
     """An arithmetic over the reals."""

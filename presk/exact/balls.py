@@ -16,7 +16,7 @@ from gmpy2 import mpq
 from numpy.typing import NDArray
 
 from presk.exact.codec import Scalar
-from presk.exact.draws import UNIT_BITS
+from presk.exact.draws import UNIT_BITS, normals
 from presk.exact.faults import DIVISION, DOMAIN, UNDECIDED, Fault
 from presk.exact.reals import first_place, taken_rows
 from presk.exact.values import Array, Objects, filled, gathered, uniform
@@ -121,6 +121,10 @@ class Balls:
 
     def __init__(self, bits: int) -> None:
         self.bits = bits
+
+    def normals(self, key: bytes, n: int) -> NDArray[np.float64]:
+        """Normal draws."""
+        return normals(key, n)
 
     def active(self) -> AbstractContextManager[object]:
         """Sets Arb's working precision."""

@@ -82,8 +82,13 @@ def normals(key: bytes, n: int) -> NDArray[np.float64]:
 
 
 def scaled_normals(key: bytes, n: int, std: mpq) -> NDArray[np.float64]:
-    """`normal(std = …)`: the standard deviation is rounded to binary64, then multiplies each draw."""
-    return float(std) * normals(key, n)
+    """`normal(std = …)` of a key."""
+    return scaled(normals(key, n), std)
+
+
+def scaled(drawn: NDArray[np.float64], std: mpq) -> NDArray[np.float64]:
+    """Normal draws with a standard deviation, which is rounded to binary64 and then multiplies each draw."""
+    return float(std) * drawn
 
 
 def xavier_uniform(key: bytes, n: int, fan_in: int, fan_out: int) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from presk.exact import codec, contract, ziv
 from presk.exact.codec import ZERO, Scalar
-from presk.exact.draws import UNIT_BITS
+from presk.exact.draws import UNIT_BITS, normals
 from presk.exact.faults import DIVISION, DOMAIN, EMPTY_ROW, RANGE, Fault
 from presk.exact.values import Array, Objects, filled, gathered, uniform
 
@@ -61,6 +61,10 @@ class Reals:
             "heaviside": lambda xs: [_ONE if x > 0 else ZERO for x in xs],
             "sign": lambda xs: [_ONE if x > 0 else (-_ONE if x < 0 else ZERO) for x in xs],
         }
+
+    def normals(self, key: bytes, n: int) -> NDArray[np.float64]:
+        """Normal draws."""
+        return normals(key, n)
 
     def active(self) -> AbstractContextManager[object]:
         """Sets gmpy2's context, by which `+` and its kin round."""

@@ -160,7 +160,7 @@ def _value(
             lengths = scope.shape(shape)
             if zero:
                 return Real(m.zeros(lengths))
-            return Real(m.from_doubles(draws.normals(key, prod(lengths)).reshape(lengths)))
+            return Real(m.from_doubles(m.normals(key, prod(lengths)).reshape(lengths)))
         case types.Index(limit, shape):
             lengths, bound = scope.shape(shape), scope.length(limit)
             return Index(draws.indices(key, prod(lengths), bound).reshape(lengths), bound)
@@ -243,7 +243,7 @@ def _parameter(m: Making, scope: Scope, field: ParamField, key: bytes, *, zero: 
         case Init("ones"):
             return Real(m.ones(lengths))
         case Init("normal", std):
-            drawn = draws.scaled_normals(key, prod(lengths), mpq(std or "1"))
+            drawn = draws.scaled(m.normals(key, prod(lengths)), mpq(std or "1"))
         case Init("xavier_uniform"):
             fans = (lengths[0], lengths[-1]) if lengths else (1, 1)
             drawn = draws.xavier_uniform(key, prod(lengths), *fans)

@@ -24,7 +24,7 @@ from presk.core.ir import Program as CoreText
 from presk.core.program import CoreProgram
 from presk.diagnostics.value import Diagnostic
 from presk.elab.program import Program
-from presk.exact import output, synthesize
+from presk.exact import draws, output, synthesize
 from presk.exact.closing import closed
 from presk.exact.defined import check_entry
 from presk.exact.faults import COMMAND, Fault
@@ -43,6 +43,7 @@ from presk.kernels.numbers import to_elements
 from presk.kernels.objects import Blob
 from presk.kernels.stage import KERNEL, OBJECT, ROUTINES
 from presk.kernels.trace.memory import Driver, launches
+from presk.native.drawing import NativeNormals
 from presk.native.scalars import element, evaluate
 from presk.native.stage import AT, DRIVER, At
 from presk.native.values import Doubles, assembled, flattened
@@ -210,7 +211,8 @@ def prepare(
     """Arguments and driver; `Fault` as for `settle`."""
     settled = settle(typed, core, entry, asked, program)
     storage = Elem(resolver(asked.realization)(entry, 0).storage)
-    args = synthesize.arguments(Doubles(storage), settled.scope, settled.function, settled.sources)
+    normals = NativeNormals(engine, asked.level) if asked.executor is Executor.NATIVE else draws.normals
+    args = synthesize.arguments(Doubles(storage, normals), settled.scope, settled.function, settled.sources)
     driver = driver_at(engine, core, entry, asked, after, settled.scope)
     names = tuple(param.name for param in settled.function.params)
     return Ready(after, settled.scope, args, driver, settled.function.result, names)

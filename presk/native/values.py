@@ -5,13 +5,14 @@ that type, and so is a draw, which is a double. Structures are those of the exac
 reading, drawing and printing are the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gmpy2 import mpq
 from numpy.typing import NDArray
 
+from presk.exact import draws
 from presk.exact.scope import Scope
 from presk.exact.values import Index, Items, Key, Mask, Number, Real, Record, Stack, Truth, Value
 from presk.kernels.ir import Elem
@@ -21,12 +22,16 @@ from presk.types import type as types
 from presk.types.trees import ParamField
 from presk.types.type import Type
 
+Normals = Callable[[bytes, int], NDArray[np.float64]]
+"""Normal draws of a key: `presk.exact.draws.normals`, or what has the same bits."""
+
 
 class Doubles:
     """Makes arrays of the doubles that a float type has (see `presk.exact.arithmetic.Making`)."""
 
-    def __init__(self, elem: Elem) -> None:
+    def __init__(self, elem: Elem, normals: Normals = draws.normals) -> None:
         self._elem = elem
+        self.normals = normals
 
     def zeros(self, shape: tuple[int, ...]) -> NDArray[Any]:
         """Zeros, without memory."""
