@@ -46,8 +46,15 @@ def sign(b: Builder, x: Value) -> Value:
     return _keep_nan(b, x, b.select(b.compare(CompareOp.GT, x, zero), _constant(b, x, 1.0), below))
 
 
+MOST_PRODUCTS: Final = 64
+"""A larger constant exponent is squared and multiplied: it would be as many operations as it is large."""
+
+
 def power(b: Builder, x: Value, n: int) -> Value:
-    """xⁿ as n − 1 products from the left: (x·x)·x and so on. x⁰ is 1."""
+    """xⁿ as n − 1 products from the left, (x·x)·x and so on, up to a bound; beyond it as a power by a value. x⁰ is 1."""
+    if n > MOST_PRODUCTS:
+        # An exponent beyond 2⁶² overflows or underflows everything but ±1, of which its parity decides the sign.
+        return power_by_value(b, x, b.const(Elem.I64, n if n < 1 << 62 else (1 << 62) + n % 2))
     if n == 0:
         return _keep_nan(b, x, _constant(b, x, 1.0))
     result = x

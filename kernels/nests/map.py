@@ -337,6 +337,8 @@ POWER: Final = "powv"
 
 
 def _exponent(b: Builder, n: Value) -> Value:
-    """A natural number that comes as a float."""
+    """A natural number, which may come as a float."""
+    if n.elem is Elem.I64:
+        return n
     limit = b.const(n.elem, LARGEST_EXPONENT, n.lanes)
     return b.convert(b.select(b.compare(CompareOp.LT, n, limit), n, limit), Elem.I64)

@@ -42,6 +42,7 @@ class _Coalescing:
             self._trace.numbers,
             self._trace.scalars,
             self._trace.checks,
+            self._trace.rates,
         )
 
     def _body(self, rows: Sequence[Row], outside: dict[int, bool]) -> tuple[Row, ...]:

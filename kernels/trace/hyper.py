@@ -23,11 +23,15 @@ class Given(Expr, frozen=True):
 
 
 class Known(Expr, frozen=True):
-    """A rational number, or a truth value as 0 or 1."""
+    """A rational number of any size as `7` or `-1/3`, or a truth value as `0` or `1`."""
 
-    numerator: int
-    denominator: int = 1
+    text: str
     truth: bool = False
+
+    @property
+    def whole(self) -> int | None:
+        """The number, if it is whole."""
+        return None if "/" in self.text else int(self.text)
 
 
 class Pi(Expr, frozen=True):
@@ -61,9 +65,8 @@ class Scalar(msgspec.Struct, frozen=True, array_like=True):
 def known(text: str) -> Known:
     """A literal of the core."""
     if text in ("true", "false"):
-        return Known(int(text == "true"), 1, True)
-    value = Fraction(text)
-    return Known(value.numerator, value.denominator)
+        return Known(str(int(text == "true")), True)
+    return Known(str(Fraction(text)))
 
 
 def loop_dependent(expr: AnyExpr) -> bool:

@@ -23,6 +23,7 @@ from presk.kernels.trace.values import (
     Tensor,
     Value,
     has_hyper,
+    has_layers,
     is_real,
     map_tensors,
     size_of,
@@ -53,7 +54,8 @@ class _Fold:
         self._function = enter
 
     def run(self) -> Value:
-        if has_hyper(self._acc) or self._count == 0:
+        # What hyperparameters differ in from one iteration to the next is known here, and nowhere else.
+        if has_hyper(self._acc) or any(map(has_layers, (*self._stacks, *self._extras))) or self._count == 0:
             return self._unrolled()
         elems = [leaf.operand.elem for leaf in tensors(self._acc)]
         while True:
@@ -126,7 +128,7 @@ class _Fold:
         saved: list[Value] = []
         for number in range(self._count - 1, -1, -1) if op.reverse else range(self._count):
             saved.append(acc)
-            acc = self._body([slice_of(stack, number) for stack in self._stacks], acc, Hyper(Known(number)))
+            acc = self._body([slice_of(stack, number) for stack in self._stacks], acc, Hyper(Known(str(number))))
         if not op.scan:
             return acc
         if op.reverse:

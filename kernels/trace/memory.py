@@ -49,6 +49,8 @@ class Driver(msgspec.Struct, frozen=True, array_like=True):
     scalars: tuple[tuple[Scalar, Ref], ...]
     constants: tuple[Constant, ...]
     checks: tuple[Check, ...]
+    rates: tuple[tuple[AnyExpr, tuple[tuple[str, int], ...]], ...] = ()
+    """Rates of `dropout`, which lie in [0, 1), and the bindings that led to each."""
 
 
 def launches(rows: Sequence[Row]) -> int:
@@ -114,6 +116,7 @@ class _Planning:
             tuple((scalar, settled(ref)) for scalar, ref in trace.scalars),
             constants,
             tuple(msgspec.structs.replace(check, buffer=offsets[check.buffer]) for check in trace.checks),
+            trace.rates,
         )
 
     def _walk(self, rows: Sequence[Row], around: tuple[tuple[int, int], ...]) -> None:

@@ -19,17 +19,16 @@ from presk.kernels.trace.scope import Scope
 from presk.kernels.trace.values import (
     Hyper,
     Items,
+    Layers,
     Record,
     Ref,
     Tensor,
     Value,
-    join_tensors,
     layer,
     map_tensors,
     size_of,
     slice_of,
     stacked,
-    tensors,
 )
 from presk.types import type as types
 from presk.types.trees import ParamField, UseField
@@ -74,6 +73,7 @@ class Recorder:
         self._scalars: dict[tuple[AnyExpr, Elem], Ref] = {}
         self._constants: dict[tuple[Elem, float], int] = {}
         self._checks: list[Check] = []
+        self._rates: dict[AnyExpr, tuple[Site, ...]] = {}
 
     def trace(self, inputs: Sequence[Part], results: Sequence[Part], numbers: Sequence[tuple[str, AnyExpr]]) -> Trace:
         """What was recorded."""
@@ -87,6 +87,7 @@ class Recorder:
             tuple(numbers),
             scalars,
             tuple(self._checks),
+            tuple(self._rates.items()),
         )
 
     # --- memory ---
@@ -120,11 +121,15 @@ class Recorder:
             self._scalars[key] = self.buffer(SIZES[operand.elem], Role.SCALAR)
         return Tensor(operand, self._scalars[key])
 
+    def rate(self, expr: AnyExpr) -> None:
+        """Notes that an expression is the rate of a `dropout`: the host looks at it before a run."""
+        self._rates.setdefault(expr, tuple(self.trail))
+
     def of_type(self, scope: Scope, type_: Type, arith: Arith, fill: float) -> Value:
         """The value of a type whose reals are `fill`, and everything else zero."""
         match type_:
             case types.Hyper():
-                return Hyper(Known(0))
+                return Hyper(Known("0"))
             case types.Tuple(items):
                 return Items(tuple(self.of_type(scope, item, arith, fill) for item in items))
             case types.Params(instance):
@@ -132,9 +137,7 @@ class Recorder:
                     {item.name: self.of_type(scope, inner(item), arith, fill) for item in scope.fields(instance)}
                 )
             case types.Stack(count, item):
-                one = self.of_type(scope, item, arith, fill)
-                length = scope.length(count)
-                return map_tensors(one, lambda leaf: self.constant(stacked(leaf.operand, length), 0.0))
+                return self._zeros(self.of_type(scope, item, arith, fill), scope.length(count))
             case _:
                 return self.constant(scope.operand(type_, arith), fill if isinstance(type_, types.Real) else 0.0)
 
@@ -142,33 +145,68 @@ class Recorder:
         """Zeros of a value's form."""
         return map_tensors(value, lambda leaf: self.constant(leaf.operand, 0.0))
 
+    def _zeros(self, one: Value, count: int) -> Value:
+        """A stack of zeros of a form."""
+        match one:
+            case Tensor(operand):
+                return self.constant(stacked(operand, count), 0.0)
+            case Items(items):
+                return Items(tuple(self._zeros(item, count) for item in items))
+            case Record(fields):
+                return Record({name: self._zeros(item, count) for name, item in fields.items()})
+            case Hyper(expr):
+                return Layers((expr,) * count)
+            case _:
+                return one
+
     def stack(self, layers: Sequence[Value], form: Value) -> Value:
         """Values stacked along a new first axis; `form` says what of, where there are none."""
-        count = len(layers)
-        whole = map_tensors(layers[0] if layers else form, lambda leaf: self.new(stacked(leaf.operand, count)))
-        for number, one in enumerate(layers):
-            for target, leaf in zip(tensors(whole), tensors(one), strict=True):
-                self.move(leaf, target.ref.moved(number * size_of(layer(target.operand))), target.operand.elem)
-        return whole
+        match layers[0] if layers else form:
+            case Tensor(operand):
+                whole = self.new(stacked(operand, len(layers)))
+                for number, one in enumerate(layers):
+                    assert isinstance(one, Tensor)
+                    self.move(one, whole.ref.moved(number * size_of(layer(whole.operand))), whole.operand.elem)
+                return whole
+            case Items(items):
+                parts = [[_item(one, place) for one in layers] for place in range(len(items))]
+                return Items(tuple(self.stack(part, item) for part, item in zip(parts, items)))
+            case Record(fields):
+                return Record(
+                    {name: self.stack([_field(one, name) for one in layers], field) for name, field in fields.items()}
+                )
+            case Hyper():
+                return Layers(tuple(one.expr for one in layers if isinstance(one, Hyper)))
+            case other:
+                return other
 
     def with_slice(self, stack: Value, one: Value, index: AnyExpr) -> Value:
         """A stack with one slice replaced, in memory of its own."""
-
-        def change(whole: Tensor, leaf: Tensor) -> Tensor:
-            fresh = self.new(whole.operand)
-            self.move(whole, fresh.ref)
-            place = self.slice(fresh, index)
-            assert isinstance(place, Tensor)
-            self.move(leaf, place.ref, whole.operand.elem)
-            return fresh
-
-        return join_tensors(stack, one, change)
+        match stack, one:
+            case Tensor(operand), Tensor():
+                fresh = self.new(operand)
+                self.move(stack, fresh.ref)
+                place = self.slice(fresh, index)
+                assert isinstance(place, Tensor)
+                self.move(one, place.ref, operand.elem)
+                return fresh
+            case Items(items), Items(parts):
+                return Items(tuple(self.with_slice(a, b, index) for a, b in zip(items, parts, strict=True)))
+            case Record(fields), Record(more):
+                return Record({name: self.with_slice(field, more[name], index) for name, field in fields.items()})
+            case Layers(exprs), Hyper(expr):
+                at = index.whole if isinstance(index, Known) else None
+                if at is None:
+                    raise TypeError("a hyperparameter is replaced by the number of an iteration")
+                return Layers((*exprs[:at], expr, *exprs[at + 1 :]))
+            case _:
+                return stack
 
     def slice(self, stack: Value, index: AnyExpr) -> Value:
         """A slice of a stack, which is a view."""
         match index:
-            case Known(numerator, 1):
-                return slice_of(stack, numerator)
+            case Known(whole=int(number)):
+                return slice_of(stack, number)
             case LoopCount(loop):
                 counter = self._loops[loop]
                 return slice_of(stack, (loop, counter.down, counter.count))
@@ -263,6 +301,16 @@ class Recorder:
         del self._loops[mark.loops :]
         self._scalars = {key: ref for key, ref in self._scalars.items() if ref.buffer < mark.buffers}
         self._constants = {key: at for key, at in self._constants.items() if at < mark.buffers}
+
+
+def _item(value: Value, place: int) -> Value:
+    assert isinstance(value, Items)
+    return value.items[place]
+
+
+def _field(value: Value, name: str) -> Value:
+    assert isinstance(value, Record)
+    return value.fields[name]
 
 
 def inner(field: ParamField | UseField) -> Type:

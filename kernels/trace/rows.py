@@ -86,3 +86,5 @@ class Trace(msgspec.Struct, frozen=True, array_like=True):
     """The hyperparameters in the result, by path."""
     scalars: tuple[tuple[Scalar, Ref], ...]
     checks: tuple[Check, ...]
+    rates: tuple[tuple[AnyExpr, tuple[tuple[str, int], ...]], ...] = ()
+    """Rates of `dropout`, which lie in [0, 1), and the bindings that led to each."""

@@ -90,12 +90,12 @@ def _set_elem(use: Structural) -> Value:
 
 
 def _slice_params(use: Structural) -> Value:
-    return use.recorder.slice(use.args[0], Known(use.place("i")))
+    return use.recorder.slice(use.args[0], Known(str(use.place("i"))))
 
 
 def _scatter_params(use: Structural) -> Value:
     """The adjoint of `slice_params`: one slice of a stack of zeros."""
-    return use.recorder.with_slice(use.recorder.zero_of(use.args[1]), use.args[0], Known(use.place("i")))
+    return use.recorder.with_slice(use.recorder.zero_of(use.args[1]), use.args[0], Known(str(use.place("i"))))
 
 
 def _stack_params(use: Structural) -> Value:

@@ -7,6 +7,7 @@ nests that are equal share their kernels.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -42,6 +43,7 @@ from presk.kernels.trace.values import (
     Closure,
     Hyper,
     Items,
+    Layers,
     Record,
     Tensor,
     Value,
@@ -53,11 +55,14 @@ from presk.kernels.trace.values import (
     tensors,
 )
 from presk.prims.attrs import Attr
+from presk.prims.nests import NESTS, AnyPattern, Elementwise, Structure, Structured
 from presk.types import type as types
 from presk.types.type import Type
 
-_READ_WIDE: Final = frozenset({"dropout_mask", "powv"})
-"""What reads its number as it is given, whatever it computes in: a rate that draws of 53 bits are compared with, an exponent."""
+_RATED: Final = Structured(Structure.DROPOUT_MASK)
+_RAISED: Final = Elementwise("powv")
+_NUMBERS: Final[Mapping[AnyPattern, Elem]] = MappingProxyType({_RATED: Elem.F64, _RAISED: Elem.I64})
+"""What reads its number in a type of its own, whatever it computes in: a rate that draws of 53 bits are compared with, an exponent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +280,8 @@ class _Tracer:
         self, site: _Site, name: str, args: Sequence[Value], attrs: Mapping[str, Attr], result: Operand
     ) -> Tensor:
         given = [self._operand(arg, _number_elem(name, site.arith)) for arg in args]
+        if NESTS[name] == _RATED and isinstance(args[0], Hyper):
+            self._recorder.rate(args[0].expr)
         use = Use(tuple(one.operand for one in given), result, site.arith, attrs, site.scope.dims)
         made = rule(name, use)
         if isinstance(made, View):
@@ -314,7 +321,7 @@ class _Tracer:
 
 def _number_elem(name: str, arith: Arith) -> Elem:
     """The type in which a primitive reads a hyperparameter."""
-    return Elem.F64 if name in _READ_WIDE else arith.arithmetic
+    return _NUMBERS.get(NESTS[name], arith.arithmetic)
 
 
 def _part(value: Value, key: str | int) -> Value:
@@ -358,5 +365,5 @@ def _parts(value: Value, path: str, found: list[Part], numbers: list[tuple[str, 
                 _parts(one, f"{path}.{name}", found, numbers)
         case Hyper(expr):
             numbers.append((path, expr))
-        case Closure():
-            raise TypeError("a function is no result of an entry")
+        case Layers() | Closure():
+            raise TypeError(f"{type(value).__name__} is no result of an entry")

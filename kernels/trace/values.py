@@ -71,6 +71,13 @@ class Hyper:
 
 
 @dataclass(frozen=True, slots=True)
+class Layers:
+    """A stack of hyperparameters."""
+
+    exprs: tuple[AnyExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Closure:
     """A function value."""
 
@@ -80,7 +87,7 @@ class Closure:
     captured: tuple["Value", ...]
 
 
-Value = Tensor | Items | Record | Hyper | Closure
+Value = Tensor | Items | Record | Hyper | Layers | Closure
 
 
 def count_of(operand: Operand) -> int:
@@ -119,19 +126,6 @@ def map_tensors(value: Value, change: Callable[[Tensor], Tensor]) -> Value:
             return value
 
 
-def join_tensors(one: Value, other: Value, join: Callable[[Tensor, Tensor], Tensor]) -> Value:
-    """Two structures of one form, tensor by tensor; what is none is the second's."""
-    match one, other:
-        case Tensor(), Tensor():
-            return join(one, other)
-        case Items(items), Items(others):
-            return Items(tuple(join_tensors(a, b, join) for a, b in zip(items, others, strict=True)))
-        case Record(fields), Record(more):
-            return Record({name: join_tensors(item, more[name], join) for name, item in fields.items()})
-        case _:
-            return other
-
-
 def is_real(tensor: Tensor) -> bool:
     """Whether a tensor is of reals."""
     return tensor.operand.kind is Kind.REAL
@@ -150,6 +144,19 @@ def has_hyper(value: Value) -> bool:
             return True
 
 
+def has_layers(value: Value) -> bool:
+    """Whether a structure holds a stack of hyperparameters."""
+    match value:
+        case Layers():
+            return True
+        case Items(items):
+            return any(map(has_layers, items))
+        case Record(fields):
+            return any(map(has_layers, fields.values()))
+        case _:
+            return False
+
+
 def stacked(operand: Operand, count: int) -> Operand:
     """`count` tensors of a form along a new first axis."""
     return msgspec.structs.replace(operand, shape=(count, *operand.shape), names=(None, *operand.names))
@@ -161,7 +168,21 @@ def layer(operand: Operand) -> Operand:
 
 
 def slice_of(value: Value, index: "int | tuple[int, bool, int]") -> Value:
-    """A slice of every tensor along its first axis: by a number, or by a loop that counts up, or down from `count` − 1."""
+    """A slice of every tensor along its first axis: by a number, or by a loop that counts up, or down from `count` − 1.
+
+    Of a stack of hyperparameters only a number takes one (TypeError).
+    """
+    match value:
+        case Layers(exprs):
+            if not isinstance(index, int):
+                raise TypeError("a slice of hyperparameters by the number of an iteration")
+            return Hyper(exprs[index])
+        case Items(items):
+            return Items(tuple(slice_of(item, index) for item in items))
+        case Record(fields):
+            return Record({name: slice_of(item, index) for name, item in fields.items()})
+        case _:
+            pass
 
     def change(tensor: Tensor) -> Tensor:
         inner = layer(tensor.operand)

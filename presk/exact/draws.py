@@ -18,6 +18,7 @@ from gmpy2 import mpq
 from numpy.typing import NDArray
 
 from presk.exact import binary64
+from presk.exact.faults import RANGE, Fault
 
 KEY_BYTES: Final = 32
 SEEDS: Final = 1 << (8 * KEY_BYTES)
@@ -37,7 +38,7 @@ _PER_BLOCK: Final = 8  # draws
 def stream(key: bytes, nonce: bytes, first: int, blocks: int) -> bytes:
     """Blocks `first` … `first + blocks − 1` of the ChaCha20 key stream of RFC 8439, 64 bytes each."""
     if first + blocks > BLOCKS:
-        raise ValueError(f"a key stream ends after {BLOCKS} blocks")
+        raise Fault(RANGE, f"a key stream ends after {BLOCKS} blocks")
     counter = (first % BLOCKS).to_bytes(4, "little")
     return Cipher(ChaCha20(key, counter + nonce), mode=None).encryptor().update(bytes(_BLOCK_BYTES * blocks))
 

@@ -117,8 +117,7 @@ def _prepared(job: Job, functions: Mapping[str, Function]) -> tuple[Function, Sc
             raise Fault(COMMAND, f"`{job.entry}` has no dimension `{name}`", notes=(f"it has {names or 'none'}",))
         if length < 0:
             raise Fault(COMMAND, f"the dimension `{name}` is {length}, which is no natural number")
-    if not FEWEST_BITS <= job.bits <= MOST_BITS:
-        raise Fault(COMMAND, f"{job.bits} bits: the precision lies between {FEWEST_BITS} and {MOST_BITS}")
+    check_bits(job.bits)
     if not 0 <= job.seed < SEEDS:
         raise Fault(COMMAND, f"the seed {job.seed} does not lie between 0 and 2²⁵⁶ − 1")
     found = synthesize.sources(job.inputs, job.words, job.defaults, job.seed)
@@ -134,8 +133,14 @@ def _run(job: Job, functions: Mapping[str, Function]) -> Result:
     if job.bounds:
         enclosed = _evaluate(job, function, Balls(job.bits), scope, found)
         with Balls(job.bits).active():
-            bounds = _distances(value, enclosed)
+            bounds = distances(value, enclosed)
     return Result(job.entry, value, function.result, scope, job.bits, bounds)
+
+
+def check_bits(bits: int) -> None:
+    """COMMAND for a precision that is not computed with."""
+    if not FEWEST_BITS <= bits <= MOST_BITS:
+        raise Fault(COMMAND, f"{bits} bits: the precision lies between {FEWEST_BITS} and {MOST_BITS}")
 
 
 def _evaluate(job: Job, function: Function, m: Reals | Balls, scope: Scope, found: synthesize.Sources) -> Value:
@@ -145,7 +150,7 @@ def _evaluate(job: Job, function: Function, m: Reals | Balls, scope: Scope, foun
     return interpreter.run(job.entry, args, scope.dims, scope.prefix)
 
 
-def _distances(value: Value, enclosed: Value) -> Bounds:
+def distances(value: Value, enclosed: Value) -> Bounds:
     """For each real an upper bound of its distance to the exact value, which lies in the ball.
 
     UNDECIDED if something discrete differs: then the rounded evaluation chose otherwise than the exact one.
@@ -153,11 +158,11 @@ def _distances(value: Value, enclosed: Value) -> Bounds:
     match value, enclosed:
         case Real(data), Real(balls):
             pairs = zip(data.ravel().tolist(), balls.ravel().tolist())
-            return gathered([_distance(number, ball) for number, ball in pairs], data.shape)
+            return gathered([distance(number, ball) for number, ball in pairs], data.shape)
         case Items(items), Items(others):
-            return [_distances(item, other) for item, other in zip(items, others, strict=True)]
+            return [distances(item, other) for item, other in zip(items, others, strict=True)]
         case Record(fields), Record(other_fields):
-            return {name: _distances(item, other_fields[name]) for name, item in fields.items()}
+            return {name: distances(item, other_fields[name]) for name, item in fields.items()}
         case (Index(one), Index(other)) | (Mask(one), Mask(other)):
             same = bool((one == other).all())
         case _:
@@ -171,7 +176,7 @@ def _distances(value: Value, enclosed: Value) -> Bounds:
     return None
 
 
-def _distance(number: Any, ball: Any) -> Any:
+def distance(number: Any, ball: Any) -> Any:
     """|number − x| at most, for x in the ball, rounded up."""
     upper = (enclose(number) - ball).abs_upper()
     if not upper.is_finite():

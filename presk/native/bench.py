@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -29,15 +30,19 @@ from presk.kernels.stage import ROUTINES
 from presk.kernels.trace.memory import Driver, launches
 from presk.kernels.trace.rows import Launch, Loop, Row
 from presk.kernels.work import work
-from presk.native.run import Asked, Ready, blobs_of, differentiated, faulted, fill, prepare
+from presk.native.run import Asked, Ready, blobs_of, differentiated, faulted, fill, prepare, too_large
+
+FEWEST: Final = 6
+"""Fewer times do not enclose their median with 95 % certainty: n of them do with 1 − 2^(1 − n)."""
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A measured time in seconds: its median, the interval around it, the distance of the quartiles, and how many were taken."""
+    """A measured time in seconds: its median, the interval around it (none where too few were taken to say), the distance of the
+    quartiles, and how many were taken."""
 
     median: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     spread: float
     count: int
 
@@ -48,8 +53,8 @@ class NestFigure(msgspec.Struct, frozen=True):
     name: str
     launches: int
     seconds: float
-    operations: float
-    bytes: float
+    operations_per_second: float
+    bytes_per_second: float
 
 
 class Bench(msgspec.Struct, frozen=True):
@@ -100,6 +105,8 @@ def bench(
         stopped = error
     except Fault as fault:
         stopped = Stopped(fault, ())
+    except (MemoryError, OSError) as error_:
+        stopped = Stopped(too_large(error_), ())
     return Outcome(None, faulted(typed, core, entry, after.value, stopped))
 
 
@@ -162,6 +169,8 @@ def figure(times: Sequence[float]) -> Figure:
     high = min(count - 1, math.ceil(count / 2 + reach))
     middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
     spread = ordered[(3 * (count - 1)) // 4] - ordered[(count - 1) // 4]
+    if count < FEWEST:
+        return Figure(middle, None, None, spread, count)
     return Figure(middle, ordered[low], ordered[high], spread, count)
 
 
@@ -213,13 +222,13 @@ def to_text(made: Bench) -> str:
     """Lines for people."""
     call = made.call
     lines = [
-        f"{made.entry} in {made.realization}, {made.level}, {made.threads} thread{'s' if made.threads != 1 else ''}: "
-        f"{made.launches} launches of {made.kernels} kernels, arena {made.arena / 1e6:.2f} MB",
+        f"{made.entry} in {made.realization}, {made.level}, {_counted(made.threads, 'thread')}: "
+        f"{made.launches} launches, {_counted(made.kernels, 'kernel')}, arena {made.arena / 1e6:.2f} MB",
         f"  compile, cold     {_time(made.compile_cold)}",
         f"  compile, warm     {_time(made.compile_warm)}",
         f"  first call        {_time(made.first_call)}  (loading and filling the arena included)",
-        f"  call              {_time(call.median)}  [{_time(call.low)}, {_time(call.high)}] with 95 %, "
-        f"quartiles {_time(call.spread)} apart, {call.count} calls",
+        f"  call              {_time(call.median)}  {_interval(call)}"
+        f"quartiles {_time(call.spread)} apart, {_counted(call.count, 'call')}",
     ]
     if made.nests:
         width = max(len(nest.name) for nest in made.nests)
@@ -227,10 +236,20 @@ def to_text(made: Bench) -> str:
         whole = sum(nest.seconds for nest in made.nests) or 1.0
         lines += [
             f"  {nest.name.ljust(width)}  {nest.launches:8d}  {_time(nest.seconds):>8}  {100 * nest.seconds / whole:4.1f} %"
-            f"  {nest.operations / 1e9:8.2f} {nest.bytes / 1e9:8.2f}"
+            f"  {nest.operations_per_second / 1e9:8.2f} {nest.bytes_per_second / 1e9:8.2f}"
             for nest in made.nests
         ]
     return "\n".join(lines) + "\n"
+
+
+def _interval(figure_: Figure) -> str:
+    if figure_.low is None or figure_.high is None:
+        return ""
+    return f"[{_time(figure_.low)}, {_time(figure_.high)}] with 95 %, "
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _time(seconds: float) -> str:

@@ -4,6 +4,7 @@ In the order of the exact reference: what is given is read and determines open d
 refused, the arguments are made, the entry is run, its flags are looked at. Whatever goes wrong is a diagnostic.
 """
 
+import errno
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from presk.elab.program import Program
 from presk.exact import draws, output, synthesize
 from presk.exact.closing import closed
 from presk.exact.defined import check_entry
-from presk.exact.faults import COMMAND, Fault
+from presk.exact.faults import COMMAND, RANGE, Fault
 from presk.exact.given import Given
 from presk.exact.interpreter import Stopped
 from presk.exact.run import diagnostic
@@ -44,7 +45,7 @@ from presk.kernels.objects import Blob
 from presk.kernels.stage import KERNEL, OBJECT, ROUTINES
 from presk.kernels.trace.memory import Driver, launches
 from presk.native.drawing import NativeNormals
-from presk.native.scalars import element, evaluate
+from presk.native.scalars import check_rates, element, evaluate
 from presk.native.stage import AT, DRIVER, At
 from presk.native.values import Doubles, assembled, flattened
 from presk.realize.record import Realization, groups_visible, resolver
@@ -139,7 +140,18 @@ def run_native(engine: Engine, log: RequestLog, typed: Program, core: CoreProgra
         stopped = error
     except Fault as fault:
         stopped = Stopped(fault, ())
+    except (MemoryError, OSError) as error_:
+        stopped = Stopped(too_large(error_), ())
     return Outcome(None, faulted(typed, core, entry, after.value, stopped))
+
+
+def too_large(error: MemoryError | OSError) -> Fault:
+    """The error of a run for which there is not enough memory; another error of the system is raised again."""
+    if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+        raise error
+    return Fault(
+        RANGE, f"there is not enough memory for the entry at these dimensions ({error})", mend="make them smaller"
+    )
 
 
 def differentiated(engine: Engine, core: CoreProgram, entry: str, asked: Asked) -> Result[AfterAd]:
@@ -242,6 +254,7 @@ def blobs_of(engine: Engine, log: RequestLog, driver: Driver, level: str, subjec
 def fill(arena: Arena, driver: Driver, ready: Ready) -> Mapping[str, Number | Truth]:
     """Writes arguments and scalars; gives the hyperparameters. `Fault` for a scalar that is undefined."""
     tensors, hypers = flattened(ready.names, ready.args)
+    check_rates(driver.rates, hypers)
     for part in driver.inputs:
         arena.put(part, tensors[part.path])
     for scalar, place in driver.scalars:

@@ -105,10 +105,8 @@ def expression(expr: AnyExpr) -> str:
     match expr:
         case Given(path):
             return path
-        case Known(numerator, denominator, truth):
-            if truth:
-                return "true" if numerator else "false"
-            return str(numerator) if denominator == 1 else f"{numerator}/{denominator}"
+        case Known(text, truth):
+            return ("true" if text == "1" else "false") if truth else text
         case Pi():
             return "π"
         case LoopCount(loop):

@@ -5,6 +5,7 @@ that type, and so is a draw, which is a double. Structures are those of the exac
 reading, drawing and printing are the same.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from gmpy2 import mpq
 from numpy.typing import NDArray
 
 from presk.exact import draws
+from presk.exact.faults import DATA, Fault
 from presk.exact.scope import Scope
 from presk.exact.values import Index, Items, Key, Mask, Number, Real, Record, Stack, Truth, Value
 from presk.kernels.ir import Elem
@@ -42,12 +44,23 @@ class Doubles:
         return np.broadcast_to(np.float64(1), shape)
 
     def number(self, value: mpq) -> float:
-        """A rational number, rounded once."""
-        return rounded(value, self._elem)
+        """A rational number, rounded once; DATA for one beyond the type."""
+        found = rounded(value, self._elem)
+        if not math.isfinite(found):
+            raise Fault(
+                DATA,
+                f"{float(value) if abs(value) < 10**300 else 'a number'} is beyond the largest of {self._elem.value}",
+            )
+        return found
 
     def from_doubles(self, values: NDArray[np.float64]) -> NDArray[Any]:
-        """Doubles, each rounded once."""
-        return from_elements(to_elements(values, self._elem), self._elem)
+        """Finite doubles, each rounded once; DATA for one beyond the type."""
+        with np.errstate(over="ignore"):
+            found = from_elements(to_elements(values, self._elem), self._elem)
+        if not np.isfinite(found).all():
+            first = float(values.ravel()[int(np.argmin(np.isfinite(found.ravel())))])
+            raise Fault(DATA, f"{first} is beyond the largest of {self._elem.value}")
+        return found
 
 
 def flattened(names: Sequence[str], values: Sequence[Value]) -> tuple[dict[str, NDArray[Any]], Hypers]:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from presk.exact import draws
+from presk.exact.faults import Fault
 from tests.exact.support import from_mpmath
 
 # --- ChaCha20, against RFC 8439 and against an implementation from its text -----------------------------------------------
@@ -91,7 +92,7 @@ def test_nonces_are_twelve_bytes():
 def test_a_stream_ends_with_its_counter():
     last = draws.stream(bytes(32), draws.DRAWS_NONCE, draws.BLOCKS - 1, 1)
     assert last == chacha_block(bytes(32), draws.BLOCKS - 1, draws.DRAWS_NONCE)
-    with pytest.raises(ValueError):
+    with pytest.raises(Fault, match="ends after"):
         draws.stream(bytes(32), draws.DRAWS_NONCE, draws.BLOCKS - 1, 2)
 
 

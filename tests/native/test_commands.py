@@ -136,18 +136,24 @@ def test_dumps_of_code(console: Console, stage: str) -> None:
 
 def test_a_measurement(console: Console) -> None:
     ran = console.presk(
-        "bench", "net.psk", "--entry", "loss_grad", "--dim", "B=4", "--runs", "5", "--per-nest", "--json"
+        "bench", "net.psk", "--entry", "loss_grad", "--dim", "B=4", "--runs", "7", "--per-nest", "--json"
     )
     assert ran.code == 0 and ran.err == ""
     found = json.loads(ran.out)
     assert {"entry", "realization", "level", "threads", "launches", "kernels", "arena", "call", "nests"} <= set(found)
     assert (found["entry"], found["realization"], found["threads"]) == ("loss_grad", "f64", 1)
     call = found["call"]
-    assert call["count"] == 5 and 0 < call["low"] <= call["median"] <= call["high"]
+    assert call["count"] == 7 and 0 < call["low"] <= call["median"] <= call["high"]
     assert all(found[key] > 0 for key in ("compile_cold", "compile_warm", "first_call"))
     assert sum(nest["launches"] for nest in found["nests"]) == found["launches"]
-    text = console.presk("bench", "net.psk", "--entry", "loss_grad", "--dim", "B=4", "--runs", "5", "--per-nest").out
+    text = console.presk("bench", "net.psk", "--entry", "loss_grad", "--dim", "B=4", "--runs", "7", "--per-nest").out
     assert re.search(r"^  call .* with 95 %", text, re.MULTILINE) and "GFLOP/s" in text
+
+
+def test_few_calls_enclose_no_median(console: Console) -> None:
+    ran = console.presk("bench", "net.psk", "--entry", "loss", "--dim", "B=4", "--runs", "3", "--json")
+    call = json.loads(ran.out)["call"]
+    assert call["count"] == 3 and call["low"] is None and call["high"] is None and call["median"] > 0
 
 
 def test_a_second_process_compiles_nothing(console: Console) -> None:

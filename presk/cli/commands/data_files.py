@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from presk.cli.commands import programs
+from presk.cli.commands import entries, programs
 from presk.cli.commands.options import JsonOption
 from presk.cli.exits import Exit
 from presk.cli.request import Request
@@ -60,6 +60,7 @@ def pack_command(
     """Make a data file of a text: its tokens once, and samples that are windows of them."""
     request = context.ensure_object(Request)
     content = _content(request, text)
+    entries.refuse_overwriting(request, out, [text])
     # They bring numpy, as above.
     from presk.data.packing import Cut, pack
 

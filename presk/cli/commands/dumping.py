@@ -158,12 +158,14 @@ def dump_command(
             )
             request.print(text, end="")
             return
-        hold = groups_visible(realizing.realization_of(request, realize))
+        realization = realizing.realization_of(request, realize)
+        hold = groups_visible(realization)
         if stage is DumpStage.CORE:
             shown = core.program
             request.print(print_program(unroll_program(shown) if unroll_stack else shown), end="")
             return
         after = core_programs.after_ad(request, core, remat, hold=hold, unroll=unroll_stack)
+        realizing.check_names(request, core, after.program, realization, remat)
         if stage is not DumpStage.CORE_AFTER_AD:
             request.print(partition_text(after.program), end="")
         elif format_ in _EQUATIONS:

@@ -1,5 +1,6 @@
 """What commands that call an entry share: what is given to it on the command line."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 from unicodedata import normalize
@@ -19,6 +20,21 @@ def nothing_to_run(request: Request, given: InCore) -> typer.Exit:
     names = ", ".join(f"`{name}`" for name in list(given.core.names.values())[:12])
     request.complain(f"error[E9003]: nothing to run: no entry is named\n  = help: name one with --entry: {names}")
     return typer.Exit(Exit.NOTHING)
+
+
+def refuse_overwriting(request: Request, out: str, read: Iterable[str]) -> None:
+    """E9003 where a result would be written over a file that the command reads."""
+    target = request.path(out)
+    for name in read:
+        if _same(request.path(name), target):
+            raise programs.usage(request, "E9003", f"`--out {out}` names a file that is read", "name another file")
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # it is not there yet, or its name is no file name: who writes it says so
+        return False
 
 
 def numbers_of(request: Request, option: str, given: list[str] | None) -> dict[str, int]:

@@ -110,6 +110,8 @@ def run_command(
             given_to = running_native.Inputs(dims, words, inputs, seed, remat, unroll_stack)
             ran = running_native.answer(request, log, given, entry, options, given_to)
             answer, launched = ran, ran.stats
+        if out is not None:
+            entries.refuse_overwriting(request, out, [file, *(name for name, _ in inputs.values())])
         _show(request, given, answer, json=json, full=full, out=out)
     if stats:
         request.complain(log.table(), end="")

@@ -5,26 +5,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
+
 from presk.ad.pipeline import AfterAd, Remat
 from presk.cache.log import RequestLog
 from presk.cache.stage import Result
 from presk.cli.commands import programs
 from presk.cli.commands.core_programs import InCore
-from presk.cli.commands.realizing import realization_of, refused
+from presk.cli.commands.realizing import check_names, realization_of
 from presk.cli.request import Request
-from presk.core.fusion import nests, partition
-from presk.core.ir import Program
 from presk.diagnostics.value import Diagnostic
 from presk.exact.closing import closed
+from presk.exact.faults import Fault
 from presk.exact.given import Given
 from presk.exact.interpreter import Stopped
+from presk.exact.run import check_bits
 from presk.kernels.compiling import processors
 from presk.kernels.host import UnsupportedMachine, host_level
 from presk.kernels.targets import LEVELS
 from presk.native import bench as benching
 from presk.native.gap import Gap, gap_json, gap_text, measure
 from presk.native.run import Asked, Executor, Ran, differentiated, faulted, run_native
-from presk.realize.record import Realization, stored_vjps, unknown_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,11 @@ class Answer:
 def answer(request: Request, log: RequestLog, given: InCore, entry: str, options: Options, inputs: Inputs) -> Answer:
     """Runs an entry of a program in the core. Usage errors leave with 2, what cannot be compiled with 70."""
     asked, after = asked_of(request, given, entry, options, inputs)
+    if options.gap:
+        try:
+            check_bits(options.bits)
+        except Fault as fault:
+            raise programs.usage(request, fault.code, fault.message) from None
     outcome = run_native(request.engine, log, given.typed, given.core, entry, asked)
     if outcome.ran is None:
         return Answer(None, (), outcome.diagnostics)
@@ -96,7 +102,9 @@ def answer(request: Request, log: RequestLog, given: InCore, entry: str, options
         )
     except Stopped as stopped:
         # There is no exact value to be near to: machine arithmetic went on with an infinity or a NaN.
-        return Answer(None, (), faulted(given.typed, given.core, entry, after.value, stopped))
+        found = faulted(given.typed, given.core, entry, after.value, stopped)
+        note = "so says the exact reference, which `--gap` asks, of the arguments rounded to the storage type"
+        return Answer(None, (), tuple(msgspec.structs.replace(one, notes=(*one.notes, note)) for one in found))
     return Answer(outcome.ran, gaps, ())
 
 
@@ -136,7 +144,7 @@ def asked_of(
     )
     after = differentiated(request.engine, given.core, entry, asked)
     if not after.value.diagnostics:
-        _named(request, given, after.value.program, realization, inputs.remat)
+        check_names(request, given, after.value.program, realization, inputs.remat)
     return asked, after
 
 
@@ -169,22 +177,3 @@ def threads_of(request: Request, number: int | None) -> int:
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 1024:
         raise programs.usage(request, "E9003", f"PRESK_THREADS is `{text}`, not a number from 1 to 1024")
     return int(text)
-
-
-def _named(request: Request, given: InCore, program: Program, realization: Realization, remat: Remat) -> None:
-    """E7002 for a name that the program lacks; W0004 for a `.vjp` that types nothing."""
-    functions = {*given.core.names.values(), *(function.name for function in program.functions)}
-    own = {name for function in program.functions for name in nests(function, partition(function))}
-    missing = unknown_name(realization, functions, own)
-    if missing is not None:
-        name, near = missing
-        what = "nest" if "/" in name else "function"
-        mend = None if near is None else f"did you mean `{near}`?"
-        raise refused(request, f"the program has no {what} `{name}`", mend)
-    if remat is Remat.STORE:
-        for name in stored_vjps(realization, functions):
-            base = name.removesuffix(".vjp")
-            request.complain(
-                f"warning[W0004]: the realization types `{name}`, of which nothing is left when its forward pass is stored\n"
-                f"  = help: type `{base}.fwd` and `{base}.bwd`, or run with `--remat recompute`"
-            )
