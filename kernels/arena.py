@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from presk.kernels.ir import SIZES, Elem
-from presk.kernels.nest import Operand
+from presk.kernels.nest import Kind, Operand
 from presk.kernels.numbers import DTYPES, from_elements, to_elements
 from presk.kernels.trace.memory import Driver
 from presk.kernels.trace.rows import Check, Part
@@ -65,4 +65,4 @@ class Arena:
 def shape_of(operand: Operand) -> tuple[int, ...]:
     """The shape of a tensor's elements: a key has eight words."""
     count = count_of(operand)
-    return (*operand.shape, count // max(prod(operand.shape), 1)) if operand.kind == "key" else operand.shape
+    return (*operand.shape, count // max(prod(operand.shape), 1)) if operand.kind is Kind.KEY else operand.shape

@@ -190,7 +190,7 @@ class _Writer:
                 self.argument(argument, where, align if isinstance(align, Align) else None)
                 for argument, align in zip(arguments, (*aligns, *(None,) * len(arguments)))
             )
-            n = length_of(attrs, "n", self.dims) if name == "pow" else None
+            n = length_of(attrs, "n", self.dims) if "n" in attrs else None
             self.made[one, where] = self.add(Apply(name, args, n))
         return self.made[one, where]
 

@@ -55,7 +55,7 @@ from presk.kernels.trace.values import (
     tensors,
 )
 from presk.prims.attrs import Attr
-from presk.prims.nests import NESTS, AnyPattern, Elementwise, Structure, Structured
+from presk.prims.nests import NESTS, AnyPattern, Converted, Elementwise, Structure, Structured
 from presk.types import type as types
 from presk.types.type import Type
 
@@ -239,7 +239,7 @@ class _Tracer:
             return STRUCTURAL[name](Structural(self._recorder, site.scope, args, type_, attrs, site.arith))
         if isinstance(type_, types.Hyper):
             return Hyper(hyper.Apply(name, tuple(map(expression, args)), type_.kind))
-        if name == "real" and isinstance(args[0], Hyper):
+        if isinstance(NESTS[name], Converted) and isinstance(args[0], Hyper):
             return self._recorder.scalar(args[0].expr, site.scope.operand(type_, site.arith))
         return self._mapped(site, name, args, attrs, type_)
 
