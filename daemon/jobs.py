@@ -42,7 +42,7 @@ CLASSES: Final = MappingProxyType(
 SHARED: Final = frozenset(("check", "dump", "explain", "run", "why"))
 """The commands that change nothing and depend on nothing but their request and files: two of them are one."""
 
-ALONE: Final = ("--help", "--input", "--out", "@")
+ALONE: Final = ("--help", "--input", "--out", "--params", "@")
 """How words begin with which a command writes a file, or reads one that no reader of programs has seen (see
 `presk.daemon.tracking`): `--realize @FILE` is two words or, with `=`, one."""
 

@@ -5,7 +5,7 @@ distances (teeth of combs). A store adds one. When a loop is closed, the regions
 where that leaves no gap, the interval grows, else a comb is added, which goes when a later loop fills its gaps.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 Terms = tuple[tuple[int, int], ...]
 """Variables and their factors, by variable."""
@@ -70,6 +70,8 @@ class Body:
             last = high + sum(max(factor * least, factor * most) for factor, (least, most) in free)
             if any(_inside(first, last, combs, *one) for one in intervals):
                 return True
+            if combs and any(_along(low, high, free, combs, *one) for one in intervals):
+                return True
         return False
 
 
@@ -88,5 +90,25 @@ def _inside(first: int, last: int, combs: Combs, low: int, high: int) -> bool:
     """Whether an interval lies in one of the teeth."""
     for distance, count in reversed(combs):
         tooth = min(max((first - low) // distance, 0), count - 1)
+        first, last = first - tooth * distance, last - tooth * distance
+    return low <= first and last <= high
+
+
+def _along(first: int, last: int, free: Sequence[tuple[int, Interval]], combs: Combs, low: int, high: int) -> bool:
+    """Whether an interval lies in teeth wherever free variables stand, which step from tooth to tooth of the comb whose distance is
+    their factor (one for each comb; the others move within a tooth)."""
+    steps: dict[int, int] = {}
+    for factor, (least, most) in free:
+        ends = factor * least, factor * most
+        distance = abs(factor)
+        if distance not in steps and any(distance == one for one, _ in combs):
+            steps[distance] = most - least
+            first, last = first + min(ends), last + min(ends)
+        else:
+            first, last = first + min(ends), last + max(ends)
+    for distance, count in reversed(combs):
+        tooth = min(max((first - low) // distance, 0), count - 1)
+        if tooth + steps.pop(distance, 0) >= count:
+            return False
         first, last = first - tooth * distance, last - tooth * distance
     return low <= first and last <= high

@@ -21,7 +21,7 @@ from presk.kernels.trace.values import Ref
 
 
 def table_of(driver: Driver, workers: int = 1) -> Table:
-    """The rows of a driver as the native routine's table, on one region. Kernels that divide a loop run on `workers` workers."""
+    """The rows of a driver as the native routine's table, on the arena's regions. Kernels that divide a loop run on `workers` workers."""
     return Table(_table(driver.rows, (), tuple(workers if turns(kernel) > 1 else 1 for kernel in driver.kernels)))
 
 
@@ -32,12 +32,13 @@ def _table(rows: Sequence[Row], loops: tuple[int, ...], workers: Sequence[int]) 
             found.append(table.Loop(row.count, _table(row.rows, (*loops, row.loop), workers)))
             continue
         operands = tuple(
-            table.Operand(0, place.offset, _steps(place.steps, loops))
+            table.Operand(place.buffer, place.offset, _steps(place.steps, loops))
             if place.steps
-            else table.Operand(0, place.offset)
+            else table.Operand(place.buffer, place.offset)
             for place in row.places
         )
-        found.append(table.Launch(row.kernel, operands, workers[row.kernel]))
+        most = workers[row.kernel]
+        found.append(table.Launch(row.kernel, operands, min(row.workers or most, most)))
     return tuple(found)
 
 
@@ -55,7 +56,7 @@ class NativeEntry:
         self.arena: Final = Arena(driver)
         self._runner = runner
         self._code = Code(tuple(blobs))
-        self._bound = Bound(table_of(driver, runner.threads), self._code.addresses, (self.arena.address,), timed=timed)
+        self._bound = Bound(table_of(driver, runner.threads), self._code.addresses, self.arena.addresses, timed=timed)
 
     @property
     def ticks(self) -> NDArray[np.int64]:
@@ -66,6 +67,15 @@ class NativeEntry:
         """Runs once, on what the arena holds."""
         self.arena.clear(self.driver.checks)
         self._runner.run(self._bound)
+
+    def run_rows(self, rows: Table) -> None:
+        """Runs other rows on the arena, with the kernels that are loaded."""
+        self._runner.run(Bound(rows, self._code.addresses, self.arena.addresses))
+
+    def hand_on(self) -> None:
+        """What the last run made is what the next one works on."""
+        self.arena.hand_on()
+        self._bound.bind(self.arena.addresses)
 
 
 class InterpretedEntry:
@@ -80,6 +90,10 @@ class InterpretedEntry:
         self.arena.clear(self.driver.checks)
         self._rows(self.driver.rows, {})
 
+    def hand_on(self) -> None:
+        """What the last run made is what the next one works on."""
+        self.arena.hand_on()
+
     def _rows(self, rows: Sequence[Row], at: dict[int, int]) -> None:
         for row in rows:
             if isinstance(row, Loop):
@@ -93,5 +107,5 @@ class InterpretedEntry:
         arrays = []
         for place, buffer in zip(row.places, kernel.buffers, strict=True):
             offset = place.offset + sum(step * at[loop] for loop, step in place.steps)
-            arrays.append(self.arena.view(Ref(0, offset), buffer.elem, buffer.size))
+            arrays.append(self.arena.view(Ref(place.buffer, offset), buffer.elem, buffer.size))
         interpret(kernel, arrays)

@@ -13,6 +13,7 @@ from gmpy2 import mpq
 
 from presk.ad.pipeline import AfterAd, Remat
 from presk.ad.stage import AFTER_AD
+from presk.ad.step import STEP as TRAINING_STEP
 from presk.cache.codec import Codec, struct_codec
 from presk.cache.stage import Queries, Stage
 from presk.core.facts import declared_facts
@@ -58,18 +59,23 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
 
 QUESTION: Final[Codec[Question]] = struct_codec(Question)
 ORIGINS: Final[Codec[tuple[Sited, ...]]] = struct_codec(tuple[Sited, ...], "origins")
-INPUT_NAMES: Final[Codec[tuple[tuple[str, str], ...]]] = struct_codec(tuple[tuple[str, str], ...], "input names")
+INPUT_NAMES: Final[Codec[tuple[tuple[str, str, bool], ...]]] = struct_codec(
+    tuple[tuple[str, str, bool], ...], "input names"
+)
+"""The parameter that each file is given for, the file's name, and whether it is a checkpoint."""
 
 
 def _run(
     after: AfterAd,
     origins: tuple[Sited, ...],
     question: Question,
-    names: tuple[tuple[str, str], ...],
+    names: tuple[tuple[str, str, bool], ...],
     inputs: Mapping[str, bytes],
 ) -> Answer:
     places = places_of(after, {(site.function, site.var): site.origin for site in origins})
-    outcome = run_entry(_job(after, places, question, {name: Given(file, inputs[name]) for name, file in names}))
+    outcome = run_entry(
+        _job(after, places, question, {name: Given(file, inputs[name], checkpoint) for name, file, checkpoint in names})
+    )
     if outcome.result is None:
         return Answer("", "", "", outcome.diagnostics)
     result = outcome.result
@@ -132,7 +138,7 @@ def run(
         remat=remat.value,
         hold=False,
         unroll=unroll,
-        objectives=(),
+        objectives=core.objectives,
     )
     if after.value.diagnostics:
         return Answer("", "", "", after.value.diagnostics)
@@ -153,7 +159,11 @@ def run(
         after,
         queries.leaf("origins", sites, ORIGINS),
         queries.leaf("question", question, QUESTION),
-        queries.leaf("names", tuple(sorted((name, given.name) for name, given in inputs.items())), INPUT_NAMES),
+        queries.leaf(
+            "names",
+            tuple(sorted((name, given.name, given.checkpoint) for name, given in inputs.items())),
+            INPUT_NAMES,
+        ),
         queries.group("inputs", {name: queries.bytes(name, given.data) for name, given in inputs.items()}),
         subject=entry,
     ).value
@@ -185,7 +195,8 @@ def _signature_place(typed: Program, core: CoreProgram, name: str) -> Place | No
             function: TypedFunction = entry.typed.value
             first, last = function.signature.header
             return Place(first, last, function.signature.chunk, function.signature.file)
-    if core.optimizer is not None and name in core.optimizer and name in core.parts:
+    generated = (TRAINING_STEP, *(core.optimizer or ()))
+    if name in generated and name in core.parts:
         origin = core.parts[name].value.origins[0].origin
         return Place(*origin.at, origin.chunk, origin.file)
     return None
@@ -193,7 +204,7 @@ def _signature_place(typed: Program, core: CoreProgram, name: str) -> Place | No
 
 def entry_defaults(typed: Program, core: CoreProgram, name: str) -> tuple[tuple[str, str], ...]:
     """The default values of an entry's parameters, as words of the command line."""
-    if core.optimizer is not None and name == core.optimizer[FUNCTIONS.index(STEP)]:
+    if name == TRAINING_STEP or (core.optimizer is not None and name == core.optimizer[FUNCTIONS.index(STEP)]):
         return DEFAULTS
     for entry in typed.functions:
         if core.names.get(function_ref(entry)) != name:

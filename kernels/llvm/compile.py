@@ -10,6 +10,7 @@ meets what it takes to be impossible; `presk.kernels.compiling` therefore runs t
 from functools import cache
 from typing import Any, Final
 
+from presk.kernels.llvm.emit import WRITTEN
 from presk.kernels.targets import Level
 
 CODEGEN_LEVEL: Final = 1
@@ -25,12 +26,12 @@ class LlvmError(Exception):
 
 def compile_text(text: str, level: Level) -> bytes:
     """The object (ELF, relocatable) of a module. `LlvmError` where LLVM does not accept it."""
-    return bytes(_machine(level).emit_object(_parsed(text)))
+    return bytes(_prepared(text, level).emit_object(_parsed(text)))
 
 
 def assembly(text: str, level: Level) -> str:
     """The module's assembly, for reading. `LlvmError` where LLVM does not accept it."""
-    return str(_machine(level).emit_assembly(_parsed(text)))
+    return str(_prepared(text, level).emit_assembly(_parsed(text)))
 
 
 def _llvm() -> Any:
@@ -49,6 +50,15 @@ def _machine(level: Level) -> Any:
     return target.create_target_machine(
         cpu=level.cpu, features=level.feature_list, opt=CODEGEN_LEVEL, reloc=RELOCATION, codemodel=CODE_MODEL
     )
+
+
+def _prepared(text: str, level: Level) -> Any:
+    """The machine, after LLVM was told whether to reorder this module's instructions: an option of the whole process, so it is said
+    for each module anew."""
+    machine = _machine(level)
+    reorder = "false" if WRITTEN in text else "true"
+    _llvm().set_option("", f"-enable-misched={reorder}")
+    return machine
 
 
 def _parsed(text: str) -> Any:

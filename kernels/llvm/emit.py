@@ -5,6 +5,10 @@ many times as much. Loops become do-while loops over `phi`s (extents are known; 
 element is a chain of pointers, one per variable of its index and the constant last; each link is written in front of the loops
 that do not change it, so that accesses which differ by a constant share everything but their displacement.
 
+Where no loop carries sums of products, the function asks for its instructions in the order that they are written in: lowering
+interleaves what does not wait for each other, and LLVM's scheduler, which spares registers, would undo it. A contraction's tile it
+orders well.
+
 No flag allows LLVM to change a bit: no fast-math, no contraction. What a level has no instruction for is written out
 (`presk.kernels.llvm.soft`), so that no module calls a function.
 """
@@ -47,6 +51,9 @@ from presk.kernels.targets import Level
 
 ENTRY: Final = "kernel"
 """The name of the function in every module."""
+
+WRITTEN: Final = '"order"="written"'
+"""The attribute of a function whose instructions LLVM is not to reorder; `presk.kernels.llvm.compile` reads it."""
 
 _SCALAR: Final = {Elem.F64: "double", Elem.F32: "float", Elem.I64: "i64", Elem.I32: "i32", Elem.BOOL: "i1"}
 _MEMORY: Final = {**_SCALAR, Elem.BF16: "i16", Elem.U8: "i8"}
@@ -128,6 +135,8 @@ class _Emitter:
         self._declared: dict[str, None] = {}
         self._helpers: dict[str, str] = {}
         self._intrinsics: dict[tuple[str, str], str] = {}
+        self._products: set[int] = set()
+        self._tiled = False
 
     def module(self) -> str:
         for number in range(len(self._kernel.buffers)):
@@ -137,6 +146,7 @@ class _Emitter:
         self._body(self._kernel.body)
         bits = 8 * self._level.target.bytes
         width = f' "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"' if bits > 256 else ""
+        order = "" if self._tiled else f" {WRITTEN}"
         return "\n".join(
             (
                 f'source_filename = "kernel"\ntarget triple = "{self._level.triple}"',
@@ -146,7 +156,7 @@ class _Emitter:
                 "  ret void\n}",
                 *self._helpers.values(),
                 *self._declared,
-                f'attributes #0 = {{ nounwind "no-builtins"{width} }}\n',
+                f'attributes #0 = {{ nounwind "no-builtins"{width}{order} }}\n',
             )
         )
 
@@ -223,6 +233,7 @@ class _Emitter:
             names.append(self.fresh())
             self._bind(carry.inside, self._types[carry.init], names[-1])
         self._body(loop.body)
+        self._tiled = self._tiled or any(carry.next in self._products for carry in loop.carried)
         latch, inner = self._block, self._lines
         self._scopes.pop()
         self._lines = outer
@@ -263,6 +274,7 @@ class _Emitter:
             case Binary(operator, x, y):
                 name = self._binary(operator, elem, type_, operand[x], operand[y])
             case Fma(x, y, z):
+                self._products.add(let.var)
                 name = self._fma(elem, lanes, type_, operand[x], operand[y], operand[z])
             case Load():
                 name = self._load(op, elem, lanes)

@@ -50,14 +50,14 @@ def _power(b: Builder, args: Sequence[Value], n: int | None) -> Value:
 
 
 def _elementary(name: str, narrow: Function, wide: Function, special: Special | None = None) -> Rule:
-    """A function that is `wide` of f64, and of f32 `narrow` rounded, mended, and set right by `special`
-    where the rounded value is not yet right."""
+    """A function that is `wide` of f64, and of f32 `narrow`, which is an f64, rounded, mended, and set right by `special` where
+    the rounded value is not yet right."""
 
     def rule(b: Builder, args: Sequence[Value], n: int | None) -> Value:
         (x,) = args
         if x.elem is Elem.F64:
             return wide(Lanes(b, x.lanes), x)
-        y = b.convert(narrow(Lanes(b, x.lanes), b.convert(x, Elem.F64)), Elem.F32)
+        y = b.convert(narrow(Lanes(b, x.lanes), x), Elem.F32)
         for argument, value in MENDED.get(name, ()):
             here = b.compare(CompareOp.EQ, x, b.bits(Elem.F32, argument, x.lanes))
             y = b.select(here, b.bits(Elem.F32, value, x.lanes), y)
@@ -83,12 +83,12 @@ SCALARS: Final[Mapping[str, Rule]] = MappingProxyType(
         "pow": _power,
         "powv": _two(basic.power_by_value),
         "exp": _elementary("exp", exponential.exp_32, exponential.exp_64),
-        "tanh": _elementary("tanh", exponential.tanh_32, exponential.tanh_64),
+        "tanh": _elementary("tanh", exponential.tanh_32, exponential.tanh_64, normal.signed),
         "sigmoid": _elementary("sigmoid", exponential.sigmoid_32, exponential.sigmoid_64, exponential.sigmoid_special),
         "log": _elementary("log", logarithm.log_32, logarithm.log_64, logarithm.special),
         "sin": _elementary("sin", turns.sin_32, turns.sin_64),
         "cos": _elementary("cos", turns.cos_32, turns.cos_64),
-        "erf": _elementary("erf", normal.erf_32, normal.erf_64),
+        "erf": _elementary("erf", normal.erf_32, normal.erf_64, normal.signed),
         "gelu": _elementary("gelu", normal.gelu_32, normal.gelu_64, normal.signed),
         "gelu'": _elementary("gelu'", normal.gelu_derivative_32, normal.gelu_derivative_64),
     }

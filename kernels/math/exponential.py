@@ -6,7 +6,7 @@ before the last rounding is about 2⁻⁵⁶ of the value. tanh x is m / (m + 2)
 and the logistic function t / (1 + t) or 1 / (1 + t) with t = e^(−|x|), which keeps its left tail.
 
 In binary32 the steps are those of binary64 with shorter polynomials, and the quotients are not corrected: rounding to
-24 bits hides it.
+24 bits hides it. Nor can anything overflow in between, so that the logistic function is 1 / (1 + e⁻ˣ). Arguments come in binary32.
 """
 
 from typing import NamedTuple
@@ -67,10 +67,10 @@ def rounded(v: Lanes, power: Power) -> Value:
 
 
 def exp_32_within(v: Lanes, x: Value) -> Value:
-    """e^x, −700 < x < 700."""
+    """e^x, −700 < x < 700, or x is a NaN of binary32."""
     shifted, r, square = _reduced_32(v, x)
     p = v.fma(square, v.polynomial(r, EXP_32, square), r)
-    return v.mul(v.add(p, 1.0), v.power_of_two(shifted))
+    return v.raised(v.add(p, 1.0), shifted)
 
 
 def joined(v: Lanes, pair: Pair) -> Value:
@@ -80,7 +80,7 @@ def joined(v: Lanes, pair: Pair) -> Value:
 
 def exp_32(v: Lanes, x: Value) -> Value:
     """e^x."""
-    return exp_32_within(v, v.at_least(v.at_most(x, 89.5), -105.0))
+    return exp_32_within(v, v.wide(v.at_least(v.at_most(x, 89.5), -105.0)))
 
 
 def exp_64(v: Lanes, x: Value) -> Value:
@@ -90,11 +90,12 @@ def exp_64(v: Lanes, x: Value) -> Value:
 
 
 def tanh_32(v: Lanes, x: Value) -> Value:
-    """tanh x."""
-    shifted, r, square = _reduced_32(v, v.at_most(v.abs(v.add(x, x)), 20.0))
+    """tanh |x|."""
+    a = v.wide(v.at_most(v.abs(x), 10.0))
+    shifted, r, square = _reduced_32(v, v.add(a, a))
     scale = v.power_of_two(shifted)
     m = v.fma(scale, v.fma(square, v.polynomial(r, EXP_32, square), r), v.sub(scale, 1.0))
-    return v.copysign(v.div(m, v.add(m, 2.0)), x)
+    return v.div(m, v.add(m, 2.0))
 
 
 def tanh_64(v: Lanes, x: Value) -> Value:
@@ -109,8 +110,8 @@ def tanh_64(v: Lanes, x: Value) -> Value:
 
 def sigmoid_32(v: Lanes, x: Value) -> Value:
     """1 / (1 + e⁻ˣ)."""
-    t = exp_32_within(v, v.at_least(v.neg(v.abs(x)), -105.0))
-    return v.div(v.select(v.less(x, 0.0), t, 1.0), v.add(t, 1.0))
+    t = exp_32_within(v, v.wide(v.at_least(v.at_most(v.neg(x), 105.0), -105.0)))
+    return v.div(1.0, v.add(t, 1.0))
 
 
 def sigmoid_special(b: Builder, x: Value, y: Value) -> Value:

@@ -82,12 +82,22 @@ class Lanes:
         return self.b.select(condition, self.value(x), self.value(y))
 
     def at_most(self, x: Value, most: float) -> Value:
-        """x, or what is larger replaced by `most`; NaN stays."""
-        return self.select(self.less(most, x), most, x)
+        """x, or what is larger replaced by `most`; NaN stays. In the type of x, of which `most` is a number."""
+        bound = self.b.const(x.elem, most, x.lanes)
+        return self.b.select(self.b.compare(CompareOp.LT, bound, x), bound, x)
 
     def at_least(self, x: Value, least: float) -> Value:
-        """x, or what is smaller replaced by `least`; NaN stays."""
-        return self.select(self.less(x, least), least, x)
+        """x, or what is smaller replaced by `least`; NaN stays. In the type of x, of which `least` is a number."""
+        bound = self.b.const(x.elem, least, x.lanes)
+        return self.b.select(self.b.compare(CompareOp.LT, x, bound), bound, x)
+
+    def wide(self, x: Value) -> Value:
+        """A binary32 number as a binary64 one. What can be done to half as many registers is done before."""
+        return self.b.convert(x, Elem.F64)
+
+    def by_sign(self, x: Value, y: Value | float, z: Value | float) -> Value:
+        """y where the sign of x is negative, else z."""
+        return self.b.select(self.b.compare(CompareOp.LT, self.bits(x), self.whole(0)), self.value(y), self.value(z))
 
     def keep_nan(self, x: Value, y: Value) -> Value:
         """y, but x where x is NaN."""
@@ -97,11 +107,20 @@ class Lanes:
         """Its value at x by Horner's rule, lowest coefficient first; with x² as `square`, of the even and of the odd powers
         apart, which halves the chain of operations that wait for each other."""
         if square is not None:
-            return self.fma(self.polynomial(square, coefficients[1::2]), x, self.polynomial(square, coefficients[::2]))
-        result = self.value(coefficients[-1])
-        for coefficient in coefficients[-2::-1]:
-            result = self.fma(result, x, coefficient)
+            odd, even = self.polynomials((square, coefficients[1::2]), (square, coefficients[::2]))
+            return self.fma(odd, x, even)
+        (result,) = self.polynomials((x, coefficients))
         return result
+
+    def polynomials(self, *terms: tuple[Value, Sequence[float]]) -> tuple[Value, ...]:
+        """The values of several polynomials, each at its x, by Horner's rule. Their steps take turns: one does not wait for another,
+        and a processor looks only so far ahead for what it can begin."""
+        results = [self.value(coefficients[-1]) for _, coefficients in terms]
+        for step in range(2, max(len(coefficients) for _, coefficients in terms) + 1):
+            for place, (x, coefficients) in enumerate(terms):
+                if step <= len(coefficients):
+                    results[place] = self.fma(results[place], x, coefficients[-step])
+        return tuple(results)
 
     # --- bits ---
 
@@ -125,6 +144,12 @@ class Lanes:
         """2^k, −1023 < k < 1024, of `shifted` = MAGIC + k."""
         raised = self.integer(BinaryOp.SHL, self.bits(shifted), 52)
         return self.number(self.integer(BinaryOp.ADD, raised, ONE_BITS))
+
+    def raised(self, x: Value, shifted: Value) -> Value:
+        """x · 2^k, of `shifted` = MAGIC + k, where x and the product are normal: k is added to the exponent.
+
+        Where x is NaN, `shifted` must be one that came from binary32, and its low bits are 0, so that x stays."""
+        return self.number(self.integer(BinaryOp.ADD, self.bits(x), self.integer(BinaryOp.SHL, self.bits(shifted), 52)))
 
     def scaled(self, x: Value, shifted: Value) -> Value:
         """x · 2^k in two steps, of `shifted` = MAGIC + k, |k| < 2000: the last multiplication rounds, if anything."""

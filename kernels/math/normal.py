@@ -50,20 +50,22 @@ def _bell_32(v: Lanes, a: Value) -> Value:
 
 def _quotient_32(v: Lanes, a: Value, factor: Value, above: tuple[float, ...], below: tuple[float, ...]) -> Value:
     """factor · above(a) / below(a). All coefficients are positive, so neither polynomial loses anything."""
-    return v.div(v.mul(factor, v.polynomial(a, above)), v.polynomial(a, below))
+    top, bottom = v.polynomials((a, above), (a, below))
+    return v.div(v.mul(factor, top), bottom)
 
 
 def _reflected(v: Lanes, x: Value, y: Value) -> Value:
-    """1 − y where x > 0, else y."""
-    return v.select(v.less(0.0, x), v.sub(1.0, y), y)
+    """1 − y where x > 0, else y; either at 0, where y is ½."""
+    return v.by_sign(x, y, v.sub(1.0, y))
 
 
 def gelu_32(v: Lanes, x: Value) -> Value:
-    """x·Φ(x)."""
-    a = v.at_most(v.abs(x), _FAR_32)
+    """x·Φ(x), without the sign of 0."""
+    kept = v.wide(v.at_least(x, -_FAR_32))
+    a = v.at_most(v.abs(kept), _FAR_32)
     tail = _quotient_32(v, a, _bell_32(v, a), TAIL_32, TAIL_32_BELOW)
     # At arguments below 2⁻¹²⁵ the value is x/2 and a little more, and x/2 may be a tie of binary32: the addition decides it.
-    return v.fma(v.at_least(x, -_FAR_32), _reflected(v, x, tail), _NUDGE)
+    return v.fma(kept, _reflected(v, kept, tail), _NUDGE)
 
 
 def signed(b: Builder, x: Value, y: Value) -> Value:
@@ -73,20 +75,21 @@ def signed(b: Builder, x: Value, y: Value) -> Value:
 
 def gelu_derivative_32(v: Lanes, x: Value) -> Value:
     """Φ(x) + x·φ(x)."""
-    a = v.at_most(v.abs(x), _FAR_32)
+    kept = v.wide(v.at_least(v.at_most(x, _FAR_32), -_FAR_32))
+    a = v.abs(kept)
     distance = v.add(v.sub(TURN[0], a), TURN[1])
-    return _reflected(v, x, _quotient_32(v, a, v.mul(_bell_32(v, a), distance), SLOPE_32, SLOPE_32_BELOW))
+    return _reflected(v, kept, _quotient_32(v, a, v.mul(_bell_32(v, a), distance), SLOPE_32, SLOPE_32_BELOW))
 
 
 def erf_32(v: Lanes, x: Value) -> Value:
-    """erf x."""
-    a = v.at_most(v.abs(x), 6.0)
+    """erf |x|."""
+    a = v.wide(v.at_most(v.abs(x), 6.0))
     z = v.mul(a, a)
     near = v.mul(a, v.polynomial(z, ERF_32))
     bell = exp_32_within(v, v.neg(z))
     tail = _quotient_32(v, v.mul(a, ROOT_2[0]), bell, TAIL_32, TAIL_32_BELOW)
     far = v.fma(tail, -2.0, 1.0)
-    return v.copysign(v.select(v.less(a, _SMALL), near, far), x)
+    return v.select(v.less(a, _SMALL), near, far)
 
 
 # --- binary64 ----------------------------------------------------------------------------------------------------------------------

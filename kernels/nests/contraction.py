@@ -11,7 +11,7 @@ result's buffer, so only a result stored in the accumulation type is blocked.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -19,7 +19,7 @@ import msgspec
 
 from presk.kernels.build import Builder, Value
 from presk.kernels.ir import SIZES, Access, Elem, Index, Kernel
-from presk.kernels.layout import Layout, Target
+from presk.kernels.layout import Form, Layout, Target
 from presk.kernels.nest import Launch, Lowered, Nest, Place, Slot, Step, Use
 from presk.kernels.nests.axes import Strides, attr, row_major
 from presk.kernels.nests.emit import ORIGIN, Loops, Spot, address, fitting, load, store
@@ -189,7 +189,8 @@ class Plan:
     """A contraction's layout with every decision made.
 
     `vectors` is how many vectors of `lanes` a tile has, `block` how many tiles of columns are done before the next rows, `kblock` how
-    many summed places before the next tile (0: all).
+    many summed places a block has (0: there are none). `order` has the loops over tiles of rows (I), tiles of columns (J) and blocks
+    (K), outermost first: where K is not the last, sums wait in the result for the next block.
     """
 
     rows: int
@@ -199,22 +200,28 @@ class Plan:
     pack_left: bool
     block: int
     kblock: int
-    columns_first: bool
+    order: str
     split: int | None
+    row_wise: bool = False
 
     @property
     def columns(self) -> int:
         """The columns of a tile."""
         return self.vectors * self.lanes
 
+    @property
+    def spills(self) -> bool:
+        """Whether sums wait in the result."""
+        return bool(self.kblock) and not self.order.endswith("K")
+
 
 def plan(nest: Contract, layout: Layout, target: Target) -> Plan:
     """The layout's decisions, and the target's for those that it leaves open: a fixed function of nest and target."""
     widest = max(1, target.bytes // SIZES[nest.accumulate])
-    lanes = layout.lanes or fitting(widest, nest.columns.size)
-    held = -(-lanes // widest)  # registers for a vector
-    # Sums, the vectors of a column and one element of the left operand are in registers at once.
-    free = (target.registers - (4 if target.registers > 16 else 1)) // held
+    lanes = layout.lanes or (
+        fitting(widest, nest.columns.size) if layout.tile is None else _dividing(widest, layout.tile[1])
+    )
+    free = free_registers(target) // (-(-lanes // widest))
     if layout.tile is not None:
         rows, columns = layout.tile
         vectors = max(1, columns // lanes)
@@ -230,29 +237,60 @@ def plan(nest: Contract, layout: Layout, target: Target) -> Plan:
     k = prod(walk.size for walk in nest.summed)
     size = SIZES[nest.accumulate]
     whole = k * nest.columns.size * SIZES[nest.right]
-    contiguous = nest.columns.right == 1 or nest.columns.size == 1
     large = whole >= PACKED_FROM and nest.rows.size >= PACKED_ROWS
-    pack = layout.pack if layout.pack is not None else bool(nest.summed) and (not contiguous or large)
-    if nest.columns.size == 1:
-        pack = False
-    kblock = layout.kblock or 0
-    if layout.kblock is None and layout.order is None and k >= BLOCKED_FROM and nest.elem is nest.accumulate:
-        kblock = BLOCK
-    if len(nest.summed) != 1 or nest.elem is not nest.accumulate or kblock >= k:
-        kblock = 0
-    depth = kblock or max(k, 1)
+    if layout.pack is not None:
+        pack = layout.pack
+    else:
+        pack = bool(nest.summed) and nest.columns.size != 1 and (is_transposed(nest) or large)
+    kblock, order = _blocks(nest, layout, k)
+    depth = kblock if kblock and not order.endswith("K") else max(k, 1)
     block = max(1, (target.cache // 2) // max(1, depth * size * vectors * lanes))
+    row_wise = layout.form is Form.ROW_WISE
+    loops = len(nest.outer) + (1 if row_wise else 2)
     return Plan(
         rows,
         vectors,
         lanes,
-        pack,
-        layout.pack is not False and _packs_left(nest, vectors * lanes),
+        pack and not row_wise,
+        layout.pack is not False and not row_wise and _packs_left(nest, vectors * lanes),
         block,
         kblock,
-        (layout.order or "IJ").replace("K", "") == "JI",
-        None if layout.split is None else min(layout.split.depth, len(nest.outer) + 1),
+        order,
+        None if layout.split is None else min(layout.split.depth, loops - 1),
+        row_wise,
     )
+
+
+def free_registers(target: Target) -> int:
+    """Registers of a level that sums, the vectors of a column and one element of the left operand may fill at once."""
+    return target.registers - (4 if target.registers > 16 else 1)
+
+
+def is_transposed(nest: Contract) -> bool:
+    """Whether vectors of columns would have to be gathered from the right operand."""
+    return nest.columns.size > 1 and nest.columns.right != 1
+
+
+def _dividing(widest: int, columns: int) -> int:
+    """The most lanes that divide the columns of a tile."""
+    while columns % widest:
+        widest //= 2
+    return widest
+
+
+def _blocks(nest: Contract, layout: Layout, k: int) -> tuple[int, str]:
+    """How many summed places a block has, and the order of the loops. Sums wait in a result of their own type only, and for blocks
+    of a single summed axis; a block that holds all places is none."""
+    alone = len(nest.summed) == 1 and nest.elem is nest.accumulate
+    kblock, order = layout.kblock or 0, layout.order
+    if layout.kblock is None and order is None and alone and k >= BLOCKED_FROM:
+        kblock, order = BLOCK, "KIJ"
+    if order is None:
+        order = "IJK" if kblock else "IJ"
+    innermost = nest.summed[-1].size if nest.summed else 1
+    if kblock >= innermost or (not order.endswith("K") and not alone):
+        kblock = 0
+    return kblock, order if kblock else order.replace("K", "")
 
 
 def _packs_left(nest: Contract, columns: int) -> bool:
@@ -379,9 +417,76 @@ def _tiles(nest: Contract, made: Plan) -> Kernel:
     left = _side(b, nest, first, made.pack_left and results)
     right = _side(b, nest, second, made.pack and results)
     out = b.buffer(nest.elem, _extent((*nest.outer, nest.rows, nest.columns), lambda walk: walk.out), Access.OUT)
-    if results:
+    if results and made.row_wise:
+        _rows(b, nest, made, left, right, out)
+    elif results:
         _Tiles(b, nest, made, left, right, out).write()
     return b.kernel()
+
+
+def _rows(b: Builder, nest: Contract, made: Plan, left: _Side, right: _Side, out: int) -> None:
+    """The row-wise form: each row of the result is +0, then every summed place adds its products to the whole row."""
+    rows, columns, lanes = nest.rows, nest.columns, made.lanes
+    stride = columns.out or 1
+    loops = Loops(b, made.split)
+
+    def row(outer: tuple[Spot, ...]) -> None:
+        *places, at = outer
+        left_at = [*zip(places, left.outer), (at, rows.left)]
+        right_at = list(zip(places, right.outer))
+        out_at = [*((spot, walk.out) for spot, walk in zip(places, nest.outer)), (at, rows.out)]
+
+        def vectors(body: Callable[[Index, Spot, int | None], None]) -> None:
+            Loops(b).vectors(
+                columns.size,
+                lanes,
+                lambda spot, some: body(address(b, *out_at, (spot, columns.out)), spot, some),
+                depth=0,
+            )
+
+        def put(index: Index, x: Value, some: int | None) -> None:
+            store(b, out, nest.elem, index, x, stride=stride if lanes > 1 else 1, count=some)
+
+        vectors(lambda index, _, some: put(index, b.const(nest.accumulate, 0.0, lanes), some))
+
+        def place(summed: Sequence[Spot]) -> None:
+            x = load(b, left.buffer, address(b, *left_at, *zip(summed, left.summed)), nest.accumulate)
+            x = b.splat(x, lanes)
+
+            def add(index: Index, spot: Spot, some: int | None) -> None:
+                where = address(b, *right_at, (spot, columns.right), *zip(summed, right.summed))
+                apart = columns.right if lanes > 1 else 1
+                y = load(b, right.buffer, where, nest.accumulate, lanes, stride=apart, count=some)
+                total = load(b, out, index, nest.accumulate, lanes, stride=stride if lanes > 1 else 1, count=some)
+                put(index, b.fma(x, y, total), some)
+
+            vectors(add)
+
+        def descend(summed: tuple[Spot, ...]) -> None:
+            if len(summed) == len(nest.summed):
+                place(summed)
+                return
+            with b.loop(nest.summed[len(summed)].size) as k:
+                descend((*summed, Spot(((k, 1),))))
+
+        descend(())
+
+    loops.over([walk.size for walk in (*nest.outer, rows)], row)
+
+
+@dataclass(frozen=True, slots=True)
+class _At:
+    """Where the loops around stand: a place of the outer axes, a tile and how many rows and columns it has, or how many columns there
+    are from a tile on; the block of the summed axis (None: all of it), and whether it is the first."""
+
+    outer: tuple[Spot, ...]
+    rows_at: Spot = ORIGIN
+    rows: int = 0
+    columns_at: Spot = ORIGIN
+    columns: int = 0
+    first: Spot = ORIGIN
+    depth: int | None = None
+    fresh: bool = True
 
 
 class _Tiles:
@@ -398,64 +503,62 @@ class _Tiles:
         self.loops.over([walk.size for walk in self.nest.outer], self._place)
 
     def _place(self, outer: tuple[Spot, ...]) -> None:
-        """The tiles of one outer place, a block of columns at a time."""
+        """The tiles of one outer place, a block of columns at a time where all rows go by before the next columns."""
         made, columns = self.plan, self.nest.columns.size
         tiles = -(-columns // made.columns)
-        if made.columns_first or tiles <= made.block:
-            self._depths(outer, ORIGIN, columns)
+        if made.order.index("J") < made.order.index("I") or tiles <= made.block:
+            self._descend(_At(outer, columns=columns), made.order, len(outer))
             return
         wide = made.block * made.columns
         full, rest = divmod(columns, wide)
         with self.b.loop(full, parallel=True) as block:
-            self._depths(outer, Spot(((block, made.block),)), wide)
+            self._descend(_At(outer, columns_at=Spot(((block, made.block),)), columns=wide), made.order, len(outer))
         if rest:
-            self._depths(outer, Spot((), full * made.block), rest)
+            at = _At(outer, columns_at=Spot((), full * made.block), columns=rest)
+            self._descend(at, made.order, len(outer))
 
-    def _depths(self, outer: tuple[Spot, ...], tile: Spot, columns: int) -> None:
-        """The tiles of a block of columns, a block of the summed axis at a time: the sums that wait for the next one are few enough
-        to wait in the cache."""
-        made = self.plan
-        if not made.kblock:
-            self._rows_and_columns(outer, tile, columns, ORIGIN, None, True)
-            return
-        self._rows_and_columns(outer, tile, columns, ORIGIN, made.kblock, True)
-        full, rest = divmod(self.nest.summed[0].size, made.kblock)
+    def _descend(self, at: "_At", order: str, depth: int) -> None:
+        """The loops that an order names, and a tile in the innermost; `depth` counts the loops over the result around."""
+        made, rows, columns = self.plan, self.nest.rows.size, at.columns
+        match order[:1]:
+            case "I":
+                self._along(
+                    rows,
+                    made.rows,
+                    depth,
+                    lambda spot, some: self._descend(replace(at, rows_at=spot, rows=some), order[1:], depth + 1),
+                )
+            case "J":
+                first = at.columns_at
+                self._along(
+                    columns,
+                    made.columns,
+                    depth,
+                    lambda spot, some: self._descend(
+                        replace(at, columns_at=Spot((*first.terms, *spot.terms), first.base + spot.base), columns=some),
+                        order[1:],
+                        depth + 1,
+                    ),
+                )
+            case "K" if made.spills:
+                self._depths(at, order[1:], depth)
+            case _:
+                # Blocks within a tile keep their sums in registers: see `_sum`.
+                self._tile(at)
+
+    def _depths(self, at: "_At", order: str, depth: int) -> None:
+        """What is inside, a block of the summed axis at a time: the sums that wait for the next one are few enough to wait in the
+        cache."""
+        kblock = self.plan.kblock
+        self._descend(replace(at, first=ORIGIN, depth=kblock, fresh=True), order, depth)
+        full, rest = divmod(self.nest.summed[0].size, kblock)
         if full > 1:
             with self.b.loop(full - 1) as block:
-                first = Spot(((block, made.kblock),), made.kblock)
-                self._rows_and_columns(outer, tile, columns, first, made.kblock, False)
+                first = Spot(((block, kblock),), kblock)
+                self._descend(replace(at, first=first, depth=kblock, fresh=False), order, depth)
         if rest:
-            first = Spot((), full * made.kblock)
-            self._rows_and_columns(outer, tile, columns, first, rest, False)
-
-    def _rows_and_columns(
-        self, outer: tuple[Spot, ...], tile: Spot, columns: int, first: Spot, depth: int | None, fresh: bool
-    ) -> None:
-        """Tiles of all rows and of `columns` columns from a tile on."""
-        made = self.plan
-
-        def row(at: Spot, rows: int) -> None:
-            self._along(columns, made.columns, len(outer) + 1, lambda spot, some: tiles(at, rows, spot, some))
-
-        def column(at: Spot, some: int) -> None:
-            self._along(self.nest.rows.size, made.rows, len(outer) + 1, lambda spot, rows: tiles(spot, rows, at, some))
-
-        def tiles(rows_at: Spot, rows: int, columns_at: Spot, some: int) -> None:
-            self._tile(
-                outer,
-                rows_at,
-                rows,
-                Spot((*tile.terms, *columns_at.terms), tile.base + columns_at.base),
-                some,
-                first,
-                depth,
-                fresh,
-            )
-
-        if made.columns_first:
-            self._along(columns, made.columns, len(outer), column)
-        else:
-            self._along(self.nest.rows.size, made.rows, len(outer), row)
+            first = Spot((), full * kblock)
+            self._descend(replace(at, first=first, depth=rest, fresh=False), order, depth)
 
     def _along(self, size: int, step: int, depth: int, body: Callable[[Spot, int], None]) -> None:
         """A body for every tile along an axis: the number of the tile and how many places it has."""
@@ -472,19 +575,10 @@ class _Tiles:
         elif rest:
             body(Spot((), full), rest)
 
-    def _tile(
-        self,
-        outer: tuple[Spot, ...],
-        rows_at: Spot,
-        rows: int,
-        columns_at: Spot,
-        columns: int,
-        first: Spot,
-        depth: int | None,
-        fresh: bool,
-    ) -> None:
-        """The sums of `rows` rows and `columns` columns of a tile, from a summed place on; from +0 where they are `fresh`."""
+    def _tile(self, at: "_At") -> None:
+        """The sums of the rows and columns of a tile, from a summed place on; from +0 where they are fresh."""
         b, nest, made, left, right = self.b, self.nest, self.plan, self.left, self.right
+        outer, rows_at, rows, columns_at, columns = at.outer, at.rows_at, at.rows, at.columns_at, at.columns
         lanes = made.lanes
         vectors = -(-columns // lanes)
         counts = [min(lanes, columns - vector * lanes) for vector in range(vectors)]
@@ -502,7 +596,7 @@ class _Tiles:
         # A single column has no stride; of more lanes than it has columns only those count.
         stride = nest.columns.out or 1
 
-        if fresh:
+        if at.fresh:
             zero = b.const(nest.accumulate, 0.0, lanes)
             sums = [zero] * (rows * vectors)
         else:
@@ -520,10 +614,10 @@ class _Tiles:
                 for vector in range(vectors)
             ]
 
-        def step(at: Sequence[tuple[Spot, int, int]], sums: Sequence[Value]) -> list[Value]:
+        def step(place: Sequence[tuple[Spot, int, int]], sums: Sequence[Value]) -> list[Value]:
             """One summed place."""
-            one = [(spot, stride) for spot, stride, _ in at]
-            other = [(spot, stride) for spot, _, stride in at]
+            one = [(spot, stride) for spot, stride, _ in place]
+            other = [(spot, stride) for spot, _, stride in place]
             columns_ = [
                 load(
                     b,
@@ -543,7 +637,7 @@ class _Tiles:
                 found += [b.fma(x, y, sums[row * vectors + vector]) for vector, y in enumerate(columns_)]
             return found
 
-        sums = self._sum(first, depth, sums, step)
+        sums = self._sum(at.first, at.depth, sums, step)
         for row in range(rows):
             for vector in range(vectors):
                 store(
@@ -588,20 +682,33 @@ class _Tiles:
                 with loop as k:
                     loop.next = descend(axis + 1, place(Spot(((k, 1),))), loop.inside)
                 return list(loop.after)
+            kblock = self.plan.kblock
+            if not kblock or self.plan.spills:
+                return run(ORIGIN, size, place, sums)
+            full, rest = divmod(size, kblock)
+            blocks = b.loop(full, sums)
+            with blocks as block:
+                blocks.next = run(Spot(((block, kblock),)), kblock, place, blocks.inside)
+            return run(Spot((), full * kblock), rest, place, blocks.after)
+
+        def run(
+            start: Spot, size: int, place: Callable[[Spot], list[tuple[Spot, int, int]]], sums: Sequence[Value]
+        ) -> list[Value]:
+            """Summed places of the innermost axis, several in a straight line."""
             full, rest = divmod(size, UNROLL)
             if full > 1:
                 loop = b.loop(full, sums)
                 with loop as k:
                     inside: Sequence[Value] = loop.inside
                     for number in range(UNROLL):
-                        inside = step(place(Spot(((k, UNROLL),), number)), inside)
+                        inside = step(place(start.on(number, (k, UNROLL))), inside)
                     loop.next = inside
                 sums = loop.after
             elif full:
                 rest += UNROLL
                 full = 0
             for number in range(rest):
-                sums = step(place(Spot((), full * UNROLL + number)), sums)
+                sums = step(place(start.on(full * UNROLL + number)), sums)
             return list(sums)
 
         return descend(0, [], sums)

@@ -50,5 +50,5 @@ def moved(row: Row, buffer: int, to: Ref) -> Row:
         return result
 
     if isinstance(row, Launch):
-        return Launch(row.kernel, tuple(map(place, row.places)), row.site, row.move, row.quiet)
+        return Launch(row.kernel, tuple(map(place, row.places)), row.site, row.move, row.quiet, row.workers)
     return type(row)(row.loop, row.count, tuple(moved(inner, buffer, to) for inner in row.rows))

@@ -29,7 +29,7 @@ class _Coalescing:
         self._kernels: Sequence[Kernel] = trace.kernels
         self._buffers: Sequence[Buffer] = trace.buffers
         self._results = list(trace.results)
-        self._pinned = {part.place.buffer for part in trace.results}
+        self._carried = {after for _, after in trace.carried}
 
     def run(self) -> Trace:
         rows = self._body(self._trace.rows, {})
@@ -43,6 +43,7 @@ class _Coalescing:
             self._trace.scalars,
             self._trace.checks,
             self._trace.rates,
+            self._trace.carried,
         )
 
     def _body(self, rows: Sequence[Row], outside: dict[int, bool]) -> tuple[Row, ...]:
@@ -67,6 +68,10 @@ class _Coalescing:
     def is_result(self, buffer: int) -> bool:
         """Whether a result lies in a buffer."""
         return any(part.place.buffer == buffer for part in self._results)
+
+    def is_carried(self, buffer: int) -> bool:
+        """Whether a buffer is what a call hands to the next, which has a place of its own."""
+        return buffer in self._carried
 
     def rename(self, buffer: int, to: Ref) -> None:
         """Results that lay in a buffer lie elsewhere."""
@@ -154,6 +159,8 @@ class _Body:
         if not self._all.whole(to, target.high - target.low) or buffer in self._outside or buffer == ref.buffer:
             return False
         if self._all.role(ref.buffer) is not Role.WORK or min(self._users[buffer]) != at:
+            return False
+        if self._all.is_carried(buffer):
             return False
         back: list[int] = []
         for place in self._users[ref.buffer]:

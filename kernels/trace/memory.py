@@ -5,12 +5,16 @@ last; one that is touched inside and outside of a loop is live through the whole
 it left. A kernel that reads each element for the last time before it writes it at the same place works in place where its operand
 ends there. Constants, inputs, scalars, flags and results have memory of their own.
 
+What a call hands to the next lies in two more regions, before it and after it, at the same offsets: the caller exchanges them, and
+nothing is copied. What was before a call is whole after it.
+
 Method: linear scan over the live ranges, best fit among the free ranges of the arena.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -23,6 +27,12 @@ ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector register."""
 
 
+WORK: Final = 0
+BEFORE: Final = 1
+AFTER: Final = 2
+"""Regions: what one call needs; what the call before it handed on; what it hands on."""
+
+
 class Constant(msgspec.Struct, frozen=True, array_like=True):
     """Memory that the host fills once: `count` elements of a type, all of them `fill`."""
 
@@ -33,10 +43,11 @@ class Constant(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Driver(msgspec.Struct, frozen=True, array_like=True):
-    """An entry ready to run: its rows, whose places are offsets in an arena of `size` bytes (buffer 0), and what the host does there.
+    """An entry ready to run: its rows, whose places are offsets in an arena, and what the host does there.
 
-    `kernels` are those that rows launch, by the rows' numbers. `peak` is the most bytes that are live at one time, with what is
-    pinned: what `size` would be if memory could be shared perfectly.
+    The arena has `size` bytes in the region of work, and `state` bytes before and as many after a call. `kernels` are those that rows
+    launch, by the rows' numbers. `peak` is the most bytes of work that are live at one time, with what is pinned: what `size` would be if
+    memory could be shared perfectly.
     """
 
     rows: tuple[Row, ...]
@@ -51,6 +62,7 @@ class Driver(msgspec.Struct, frozen=True, array_like=True):
     checks: tuple[Check, ...]
     rates: tuple[tuple[AnyExpr, tuple[tuple[str, int], ...]], ...] = ()
     """Rates of `dropout`, which lie in [0, 1), and the bindings that led to each."""
+    state: int = 0
 
 
 def launches(rows: Sequence[Row]) -> int:
@@ -83,8 +95,11 @@ class _Planning:
         self._trace = trace
         self._lives: dict[int, _Life] = {}
         self._position = 0
+        self._state = 0
         self._launches: list[tuple[int, Launch]] = []
         self._touches: dict[int, list[tuple[int, tuple[tuple[int, int], ...]]]] = {}
+        self._regions: dict[int, int] = {}
+        """Buffers that are not in the region of work."""
 
     def run(self) -> Driver:
         trace = self._trace
@@ -96,7 +111,7 @@ class _Planning:
         offsets, size, peak = self._place()
 
         def settled(ref: Ref) -> Ref:
-            return Ref(0, offsets[ref.buffer] + ref.offset, ref.steps)
+            return Ref(self._regions.get(ref.buffer, WORK), offsets[ref.buffer] + ref.offset, ref.steps)
 
         constants = tuple(
             Constant(offsets[number], str(buffer.elem), buffer.size // SIZES[buffer.elem], buffer.fill)
@@ -106,7 +121,7 @@ class _Planning:
         used = sorted({row.kernel for _, row in self._launches})
         numbers = {kernel: number for number, kernel in enumerate(used)}
         return Driver(
-            _settled(trace.rows, offsets, numbers),
+            _settled(trace.rows, settled, numbers),
             tuple(trace.kernels[kernel] for kernel in used),
             size,
             peak,
@@ -117,6 +132,7 @@ class _Planning:
             constants,
             tuple(msgspec.structs.replace(check, buffer=offsets[check.buffer]) for check in trace.checks),
             trace.rates,
+            self._state,
         )
 
     def _walk(self, rows: Sequence[Row], around: tuple[tuple[int, int], ...]) -> None:
@@ -134,11 +150,11 @@ class _Planning:
 
     def _place(self) -> tuple[dict[int, int], int, int]:
         buffers = self._trace.buffers
-        offsets: dict[int, int] = {}
+        offsets = self._place_state()
         arena = _Arena()
         shared = self._in_place()
         for number, buffer in enumerate(buffers):
-            if buffer.role is not Role.WORK:
+            if buffer.role is not Role.WORK and number not in offsets:
                 offsets[number] = arena.take(buffer.size)
         pinned = arena.size
         order = sorted((life.first, number) for number, life in self._lives.items() if number not in offsets)
@@ -165,6 +181,16 @@ class _Planning:
         for number in range(len(buffers)):
             offsets.setdefault(number, 0)  # a buffer that no row touches any more
         return offsets, arena.size, peak + pinned
+
+    def _place_state(self) -> dict[int, int]:
+        """The offsets of what is handed on, one behind the other in the order of the parameters."""
+        offsets: dict[int, int] = {}
+        self._state = 0
+        for before, after in self._trace.carried:
+            offsets[before] = offsets[after] = self._state
+            self._regions[before], self._regions[after] = BEFORE, AFTER
+            self._state += _rounded(self._trace.buffers[before].size)
+        return offsets
 
     def _in_place(self) -> dict[int, int]:
         """The outputs that can take over the memory of an operand, and the operands."""
@@ -215,15 +241,15 @@ def _life(touches: Sequence[tuple[int, tuple[tuple[int, int], ...]]]) -> _Life:
     return _Life(low, high)
 
 
-def _settled(rows: Sequence[Row], offsets: Mapping[int, int], numbers: Mapping[int, int]) -> tuple[Row, ...]:
+def _settled(rows: Sequence[Row], settled: Callable[[Ref], Ref], numbers: Mapping[int, int]) -> tuple[Row, ...]:
     """Rows over the arena, and kernels by their new numbers."""
     found: list[Row] = []
     for row in rows:
         if isinstance(row, Loop):
-            found.append(Loop(row.loop, row.count, _settled(row.rows, offsets, numbers)))
+            found.append(Loop(row.loop, row.count, _settled(row.rows, settled, numbers)))
         else:
-            places = tuple(Ref(0, offsets[ref.buffer] + ref.offset, ref.steps) for ref in row.places)
-            found.append(Launch(numbers[row.kernel], places, row.site, row.move, row.quiet))
+            places = tuple(map(settled, row.places))
+            found.append(Launch(numbers[row.kernel], places, row.site, row.move, row.quiet, row.workers))
     return tuple(found)
 
 

@@ -30,6 +30,7 @@ from presk.kernels.trace.values import (
     slice_of,
     stacked,
 )
+from presk.kernels.wellformed import Illformed, lower_stated
 from presk.types import type as types
 from presk.types.trees import ParamField, UseField
 from presk.types.type import Type
@@ -53,14 +54,31 @@ class Mark:
     buffers: int
     checks: int
     loops: int
+    nests: int
+
+
+class Misfit(Exception):
+    """A decision of a nest's layout that does not fit a launch of it (E7002)."""
+
+    def __init__(self, nest: str, decision: str, condition: str, mend: str | None) -> None:
+        super().__init__(nest, decision, condition)
+        self.nest = nest
+        self.decision = decision
+        self.condition = condition
+        self.mend = mend
 
 
 class Recorder:
-    """A trace under way. Its user calls `launch` and `move`, opens loops, and asks for memory."""
+    """A trace under way. Its user calls `launch` and `move`, opens loops, and asks for memory.
+
+    `Misfit` for a layout that does not fit a launch.
+    """
 
     def __init__(self, target: Target, layouts: Mapping[str, Layout]) -> None:
         self.trail: list[Site] = []
         """The bindings that are being walked, the outermost first."""
+        self.nests: list[tuple[str, Nest, int]] = []
+        """What was launched under which name, and how often there: once for each iteration of the loops around."""
         self._target = target
         self._layouts = layouts
         self._kernels: dict[Kernel, int] = {}
@@ -75,7 +93,13 @@ class Recorder:
         self._checks: list[Check] = []
         self._rates: dict[AnyExpr, tuple[Site, ...]] = {}
 
-    def trace(self, inputs: Sequence[Part], results: Sequence[Part], numbers: Sequence[tuple[str, AnyExpr]]) -> Trace:
+    def trace(
+        self,
+        inputs: Sequence[Part],
+        results: Sequence[Part],
+        numbers: Sequence[tuple[str, AnyExpr]],
+        carried: tuple[tuple[int, int], ...] = (),
+    ) -> Trace:
         """What was recorded."""
         scalars = tuple((Scalar(expr, elem), ref) for (expr, elem), ref in self._scalars.items())
         return Trace(
@@ -88,6 +112,7 @@ class Recorder:
             scalars,
             tuple(self._checks),
             tuple(self._rates.items()),
+            carried,
         )
 
     # --- memory ---
@@ -100,6 +125,13 @@ class Recorder:
     def new(self, operand: Operand) -> Tensor:
         """Memory for a tensor."""
         return Tensor(operand, self.buffer(size_of(operand)))
+
+    def whole(self, part: Part) -> bool:
+        """Whether a part is all of a buffer that launches write."""
+        buffer, place = self._buffers[part.place.buffer], part.place
+        return (
+            buffer.role is Role.WORK and not place.offset and not place.steps and buffer.size == size_of(part.operand)
+        )
 
     def constant(self, operand: Operand, fill: float) -> Tensor:
         """A tensor of one number. All of a type and a number share their memory."""
@@ -231,6 +263,9 @@ class Recorder:
         """Launches a nest into memory of its own."""
         name = f"{site[0]}/%{site[1]}"
         lowered, kernels = self._lower(nest, name)
+        self.nests.append((name, nest, prod(self._loops[loop].count for loop in self._around)))
+        layout = self._layouts.get(name)
+        workers = 0 if layout is None or layout.split is None else layout.split.workers
         out = self.new(result)
         scratch = [self.buffer(SIZES[elem] * size) for elem, size in lowered.scratch]
         fault = None if lowered.fault is None else self._fault(lowered.fault, site)
@@ -248,7 +283,8 @@ class Recorder:
                     case Place.FAULT:
                         assert fault is not None
                         places.append(fault)
-            self._rows.append(Launch(kernel, tuple(places), name, quiet=keys or step.prepares))
+            quiet = keys or step.prepares
+            self._rows.append(Launch(kernel, tuple(places), name, quiet=quiet, workers=workers))
         return out
 
     def _lower(self, nest: Nest, site: str) -> tuple[Lowered, tuple[int, ...]]:
@@ -260,7 +296,13 @@ class Recorder:
             nest = msgspec.structs.replace(nest, in_place=free[0] if free else None)
         key = nest, "" if layout is None else site
         if key not in self._lowered:
-            lowered = lower(nest, Layout() if layout is None else layout, self._target)
+            if layout is None:
+                lowered = lower(nest, Layout(), self._target)
+            else:
+                try:
+                    lowered = lower_stated(nest, layout, self._target)
+                except Illformed as error:
+                    raise Misfit(site, error.decision, error.condition, error.mend) from error
             self._lowered[key] = lowered, tuple(self.kernel(step.kernel) for step in lowered.steps)
         return self._lowered[key]
 
@@ -293,12 +335,12 @@ class Recorder:
 
     def mark(self) -> Mark:
         """The state now."""
-        return Mark(len(self._rows), len(self._buffers), len(self._checks), len(self._loops))
+        return Mark(len(self._rows), len(self._buffers), len(self._checks), len(self._loops), len(self.nests))
 
     def back(self, mark: Mark) -> None:
         """Forgets what was recorded since."""
         del self._rows[mark.rows :], self._buffers[mark.buffers :], self._checks[mark.checks :]
-        del self._loops[mark.loops :]
+        del self._loops[mark.loops :], self.nests[mark.nests :]
         self._scalars = {key: ref for key, ref in self._scalars.items() if ref.buffer < mark.buffers}
         self._constants = {key: at for key, at in self._constants.items() if at < mark.buffers}
 

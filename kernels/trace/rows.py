@@ -33,7 +33,8 @@ class Launch(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="
     """A kernel on places, one for each of its buffers; `site` names the nest, if it is one.
 
     A `move` copies bytes from its first place to its second. Neither that is a launch in reports nor what is `quiet`: what prepares an
-    operand for the launch behind it, and what makes keys.
+    operand for the launch behind it, and what makes keys. `workers` are those that its layout states: of a kernel that divides a loop
+    as many take a share; 0 for all that there are.
     """
 
     kernel: int
@@ -41,6 +42,7 @@ class Launch(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="
     site: str
     move: bool = False
     quiet: bool = False
+    workers: int = 0
 
 
 class Loop(msgspec.Struct, frozen=True, array_like=True, tag=True, tag_field="row"):
@@ -88,3 +90,5 @@ class Trace(msgspec.Struct, frozen=True, array_like=True):
     checks: tuple[Check, ...]
     rates: tuple[tuple[AnyExpr, tuple[tuple[str, int], ...]], ...] = ()
     """Rates of `dropout`, which lie in [0, 1), and the bindings that led to each."""
+    carried: tuple[tuple[int, int], ...] = ()
+    """Buffers of what a call hands to the next: a parameter's, and that of the part of the result that it becomes."""

@@ -30,7 +30,7 @@ from presk.core.ir import (
 from presk.core.ir import Closure as MakeClosure
 from presk.kernels.ir import Elem
 from presk.kernels.layout import Layout, Target
-from presk.kernels.nest import Arith, Kind, Operand, Use, View
+from presk.kernels.nest import Arith, Kind, Nest, Operand, Use, View
 from presk.kernels.nests.table import group, rule
 from presk.kernels.trace import hyper
 from presk.kernels.trace.hyper import AnyExpr, Given
@@ -65,12 +65,16 @@ _NUMBERS: Final[Mapping[AnyPattern, Elem]] = MappingProxyType({_RATED: Elem.F64,
 """What reads its number in a type of its own, whatever it computes in: a rate that draws of 53 bits are compared with, an exponent."""
 
 
+Carried = tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What is traced: an entry of a program after differentiation at its dimensions and leading axes.
 
     `arith` gives the machine types of a binding of a function, `layouts` the layouts of nests by name (`Linear.apply/%3`). Without
-    `fused` every primitive launches by itself.
+    `fused` every primitive launches by itself. `carried` are parameters that a call hands to the next: pairs of a parameter and the part
+    of the result that it becomes.
     """
 
     program: Program
@@ -82,11 +86,19 @@ class Question:
     target: Target
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     fused: bool = True
+    carried: Carried = ()
 
 
 def trace(question: Question) -> Trace:
     """The launches of an entry, and the memory they work on."""
     return _Tracer(question).run()
+
+
+def launched(question: Question) -> tuple[tuple[str, Nest, int], ...]:
+    """The nests that an entry launches: each name with each shape of it, and how often that is launched."""
+    tracer = _Tracer(question)
+    tracer.run()
+    return tracer.launched()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +151,37 @@ class _Tracer:
         results: list[Part] = []
         numbers: list[tuple[str, AnyExpr]] = []
         _parts(self._call(function, scope, args), "", results, numbers)
-        return self._recorder.trace(inputs, results, numbers)
+        pairs, results = self._handed_on(inputs, results)
+        return self._recorder.trace(inputs, results, numbers, pairs)
+
+    def launched(self) -> tuple[tuple[str, Nest, int], ...]:
+        """What was launched under which name, and how often."""
+        found: dict[tuple[str, Nest], int] = {}
+        for name, nest, often in self._recorder.nests:
+            found[name, nest] = found.get((name, nest), 0) + often
+        return tuple((name, nest, often) for (name, nest), often in found.items())
+
+    def _handed_on(
+        self, inputs: Sequence[Part], results: Sequence[Part]
+    ) -> tuple[tuple[tuple[int, int], ...], list[Part]]:
+        """The buffers of what a call hands to the next, before and after it. A result that does not have memory of its own, or is of
+        another type than the parameter that it becomes, is copied."""
+        before = {part.path: part for part in inputs}
+        found = list(results)
+        pairs: list[tuple[int, int]] = []
+        taken = {part.place.buffer for part in results if _carried(part.path, self._q.carried) is None}
+        for number, part in enumerate(found):
+            name = _carried(part.path, self._q.carried)
+            if name is None:
+                continue
+            old = before[name]
+            if part.operand != old.operand or part.place.buffer in taken or not self._recorder.whole(part):
+                fresh = self._recorder.new(old.operand)
+                self._recorder.move(Tensor(part.operand, part.place), fresh.ref, old.operand.elem)
+                part = found[number] = Part(part.path, old.operand, fresh.ref)
+            taken.add(part.place.buffer)
+            pairs.append((old.place.buffer, part.place.buffer))
+        return tuple(pairs), found
 
     def _input(self, type_: Type, path: str, scope: Scope, arith: Arith, found: list[Part]) -> Value:
         """Memory for a parameter of the entry."""
@@ -317,6 +359,14 @@ class _Tracer:
         result = site.scope.operand(type_, site.arith)
         made = group(tuple(one.operand for one in given), steps, result, site.arith, site.scope.dims)
         return self._recorder.launch(made.nest, [given[place] for place in made.inputs], result, site.name)
+
+
+def _carried(path: str, carried: Carried) -> str | None:
+    """The parameter that a part of the result becomes."""
+    for param, result in carried:
+        if path == result or path.startswith(f"{result}."):
+            return param + path.removeprefix(result)
+    return None
 
 
 def _number_elem(name: str, arith: Arith) -> Elem:

@@ -7,7 +7,7 @@ The parts (`gradients` and `vjp_of` of one function, `grad_of` and `value_vjp_of
 are given and nothing else, so each can be cached by itself; `differentiate` puts them together.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import NamedTuple
 
 import msgspec
@@ -119,7 +119,8 @@ def differentiate(
 ) -> Differentiated:
     """Differentiates what the program's `grad`s ask for, and the objectives, functions that give ℝ[], for training.
 
-    A generated function stands behind the one that it is made from. E6001, E6002.
+    A generated function stands behind the one that it is made from. A function that calls an objective's `.value_vjp` (`presk.ad.step`)
+    counts as generated: of the derivative no more is kept than it reads. E6001, E6002.
     """
     objectives = tuple(objectives)
     functions = {function.name: function for function in program.functions}
@@ -154,8 +155,20 @@ def differentiate(
             if name in table:
                 result.append(table[name].function)
                 purposes += table[name].purposes
-    outside = (*map(names.grad, made), *map(names.value_vjp, valued))
+    steps = [
+        function for function in program.functions if _trains(function, {names.value_vjp(name) for name in valued})
+    ]
+    purposes += (
+        Purpose(one.name, binding.var, "training step", one.name, None) for one in steps for binding in one.bindings
+    )
+    read = (step.name for step in steps) if steps else map(names.value_vjp, valued)
+    outside = (*map(names.grad, made), *read)
     return Differentiated(Program(tuple(result)), tuple(derived.values()), outside, tuple(purposes), ())
+
+
+def _trains(function: Function, valued: Set[str]) -> bool:
+    """Whether a function calls the derivative of an objective."""
+    return any(isinstance(binding.op, Call) and binding.op.function in valued for binding in function.bindings)
 
 
 def _derive(

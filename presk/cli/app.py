@@ -15,7 +15,17 @@ from presk.cache.maintain import open_store
 from presk.cache.packages import Packages
 from presk.cache.store import Store
 from presk.cli import execute
-from presk.cli.commands import benching, caching, checking, data_files, dumping, explaining, formatting, running
+from presk.cli.commands import (
+    benching,
+    caching,
+    checking,
+    data_files,
+    dumping,
+    explaining,
+    formatting,
+    running,
+    training,
+)
 from presk.cli.exits import Exit
 from presk.cli.faults import FaultyFiles, faults_of
 from presk.cli.request import Request, Terminal
@@ -30,6 +40,7 @@ def application() -> typer.Typer:
     app.command("check")(checking.check_command)
     app.command("dump")(dumping.dump_command)
     app.command("run")(running.run_command)
+    app.command(training.NAME)(training.train_command)
     app.command("bench")(benching.bench_command)
     app.command("fmt")(formatting.fmt_command)
     app.command("explain")(explaining.explain_command)

@@ -10,27 +10,29 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from presk.core.fusion import Partition, partition
+from presk.core.fusion import Partition, nests, partition
 from presk.core.ir import Function, MakeParams, MakeTuple, Prim, Program, Project
 
 _WORDS: Final[Mapping[type, str]] = MappingProxyType({MakeTuple: "tuple", MakeParams: "params", Project: "item"})
 """What operations are called whose class has another name."""
 
 
-def partition_text(program: Program) -> str:
-    """Every function's nests: groups with their members, and what is not fused and why."""
-    return "\n".join(_function(function) for function in program.functions if _primitives(function))
+def partition_text(program: Program, layouts: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Every function's nests: groups with their members, and what is not fused and why; with what a plan states of each."""
+    return "\n".join(_function(function, layouts) for function in program.functions if _primitives(function))
 
 
 def _primitives(function: Function) -> bool:
     return any(isinstance(binding.op, Prim) for binding in function.bindings)
 
 
-def _function(function: Function) -> str:
+def _function(function: Function, layouts: Mapping[str, str]) -> str:
     parts = partition(function)
     lines = [f"fn {function.name}"]
     lines += _groups(function, parts)
     lines += _apart(function, parts)
+    stated = [(name, layouts[name]) for name in nests(function, parts) if name in layouts]
+    lines += ["  layout:", *(f"    {name} {text}" for name, text in stated)] if stated else []
     return "\n".join(lines) + "\n"
 
 

@@ -35,13 +35,15 @@ class CoreProgram:
 
     `parts` are the results of the stages, by core name of their first function, in the order of the program; `names` the core
     names of the program's functions. `optimizer` are the core names of the optimizer's functions, if a training run has one: of
-    `init`, `lr` and `step`.
+    `init`, `lr` and `step`. `objectives` are functions of which differentiation makes the value and the gradient in one, since a training
+    step among the parts asks for it.
     """
 
     parts: Mapping[str, Result[Lowered]]
     names: Mapping[FunctionRef, str]
     headers: Mapping[ModuleRef, ModuleHeader]
     optimizer: tuple[str, str, str] | None = None
+    objectives: tuple[str, ...] = ()
 
     @property
     def program(self) -> Program:

@@ -1,12 +1,9 @@
 """Writing data files.
 
-A file is written under a temporary name in its folder, flushed to the disk and renamed: a crash leaves the old file or the new
-one. Every index is checked before anything is written.
+A file is there whole or not at all (see `presk.data.container`). Every index is checked before anything is written.
 """
 
-import os
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from presk.data.checking import check_elements
-from presk.data.container import header_of
+from presk.data.container import write_file
 from presk.data.leaves import DTYPES, Leaf, Windows, leaves_of, window_type
 from presk.data.vocabulary import Vocabulary
 from presk.elab.data import COUNT, SAMPLE, WINDOW
 from presk.types.type import Tuple, Type
 
 VOCAB: Final = "presk.vocab"
-_MODE: Final = 0o644
 
 
 def write_samples(
@@ -38,7 +34,7 @@ def write_samples(
         if array.shape != (count, *leaf.lengths):
             raise ValueError(f"`{leaf.array}` has the shape {[count, *leaf.lengths]}, not {list(array.shape)}")
         stored.append((leaf.array, *_stored(leaf, array)))
-    _write(path, stored, _metadata(sample, count, None, vocabulary))
+    write_file(path, stored, _metadata(sample, count, None, vocabulary))
 
 
 def write_windows(
@@ -54,7 +50,7 @@ def write_windows(
     part = window_type(bound, span)
     sample = part if parts == 1 else Tuple((part,) * parts)
     leaf = leaves_of(part)[0]
-    _write(
+    write_file(
         path,
         [(leaf.array, *_stored(leaf, tokens))],
         _metadata(sample, windows.count(len(tokens)), windows, vocabulary),
@@ -76,23 +72,3 @@ def _metadata(sample: Type, count: int, windows: Windows | None, vocabulary: Voc
     if vocabulary is not None:
         found[VOCAB] = vocabulary.spelled()
     return found
-
-
-def _write(path: Path, arrays: list[tuple[str, str, NDArray[Any]]], metadata: Mapping[str, str]) -> None:
-    # The widest elements first, so that every array begins at a multiple of its elements' size.
-    ordered = sorted(arrays, key=lambda one: (-one[2].itemsize, one[0]))
-    real = Path(os.path.realpath(path))
-    mode = real.stat().st_mode & 0o7777 if real.exists() else _MODE
-    handle, temporary = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(header_of(ordered, metadata))
-            for _, _, array in ordered:
-                file.write(array.data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, real)
-    except BaseException:
-        os.unlink(temporary)
-        raise

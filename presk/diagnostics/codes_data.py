@@ -51,4 +51,64 @@ FILES: Final = (
         """),
         None,
     ),
+    Code(
+        "E8006",
+        "checkpoint that cannot be read",
+        paragraphs("""
+            A file that is named as a checkpoint, or as the parameters of a run, may not be read or is none: cut off, damaged, of
+            another format, without the entries that every checkpoint has; or a folder has no checkpoint.
+
+            It has no example, since it says nothing about a program.
+        """),
+        paragraphs("""
+            Name the checkpoint before it: they are written under other names and renamed when they are whole, so an older one is
+            never harmed by a newer one. `presk train --resume FOLDER` takes the newest.
+        """),
+        None,
+    ),
+    Code(
+        "E8007",
+        "checkpoint that does not fit",
+        paragraphs("""
+            A checkpoint is of another program than the one that reads it: the tree of its parameters has other names or shapes, or
+            a run that is to be resumed would not go on as it began, because program, machine types, seed or batches are others.
+            The message says what differs.
+
+            It has no example, since it takes two programs.
+        """),
+        paragraphs("""
+            Use the program that wrote it, with the same options. To go on from the parameters alone, with a new optimizer state,
+            use `presk train --params FILE`.
+        """),
+        None,
+    ),
+    Code(
+        "E8008",
+        "checkpoint that cannot be written",
+        paragraphs("""
+            The disk is full, or the folder of the checkpoints may not be written to. The run ends where it is; the checkpoints
+            that were there before are whole.
+
+            It has no example, since it says nothing about a program.
+        """),
+        paragraphs("""
+            Make room, or name another folder, and go on with `presk train --resume`.
+        """),
+        None,
+    ),
+    Code(
+        "E8009",
+        "data of another vocabulary, or other data",
+        paragraphs("""
+            The data file that is given is not the one that belongs here: its tokens are not those that the parameters were trained
+            with, or a run that is to be resumed began on a file with other contents.
+
+            It has no example, since it takes two data files.
+        """),
+        paragraphs("""
+            Give the file that the training had. A text is packed with the vocabulary of another data file by
+            `presk data pack TEXT --vocab OTHER.psk.d`.
+        """),
+        None,
+    ),
 )

@@ -154,6 +154,21 @@ RUN: Final = (
         "--mode",
         "training",
     ),
+    Code(
+        "E7010",
+        "training that left the numbers",
+        paragraphs("""
+            The loss of a step, or the norm of its gradient, is infinite or NaN. The run ends before the step changes a parameter; the
+            message names the first value of the step that is not finite, with the nest that computes it.
+
+            It has no example, since it takes a training.
+        """),
+        paragraphs("""
+            Lower the learning rate, warm up longer, clip the gradient (`grad_clip`), or type the nest that is named wider
+            (`--realize`). The checkpoints from before are whole: `presk train --resume` goes on from the last one.
+        """),
+        None,
+    ),
 )
 
 INPUTS: Final = (

@@ -331,6 +331,17 @@ def summary(program: Program) -> str:
     return "\n".join(parts)
 
 
+def dump_training(program: Program) -> str:
+    """The training run's record, and that of its optimizer."""
+    training = program.training
+    if training is None:
+        return ""
+    optimizer = next(one for one in program.optimizers if one.name == training.optimizer)
+    return "\n".join(
+        [_table("training", _training(training, program.headers)), _table("optimizer", _optimizer(optimizer))]
+    )
+
+
 Rows = list[tuple[str, str]]
 
 

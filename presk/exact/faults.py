@@ -11,6 +11,7 @@ UNDECIDED: Final = "E7007"
 UNBOUND: Final = "E7008"
 RATE: Final = "E7009"
 DATA: Final = "E8002"
+MISFIT: Final = "E8007"
 COMMAND: Final = "E9003"
 
 

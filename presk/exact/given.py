@@ -29,10 +29,11 @@ from presk.exact.interpreter import literal
 from presk.exact.scope import Scope
 from presk.exact.values import Array, Index, Items, Key, Mask, Number, Objects, Real, Record, Truth, Value, gathered
 from presk.types import type as types
-from presk.types.trees import ParamField
+from presk.types.trees import ParamField, UseField, leaf_count
 from presk.types.type import HyperKind, Shape, Type
 
 EXACT_INTEGERS: Final = 1 << 53
+TREE: Final = "tree"
 _TENSOR_KEYS: Final = frozenset({"type", "axes", "shape", "data", "bounds"})
 _HEX: Final = re.compile(r"[0-9a-fA-F]{64}")
 _DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
@@ -42,10 +43,14 @@ _WHOLE: Final = re.compile(r"[+-]?\d+")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A file by its name, as the user spells it, and its bytes."""
+    """A file by its name, as the user spells it, and its bytes.
+
+    Of a checkpoint the bytes are those of a safetensors file with the parameters alone, each by its path behind `TREE` and a dot.
+    """
 
     name: str
     data: bytes
+    checkpoint: bool = False
 
 
 class Numeral(str):
@@ -75,6 +80,9 @@ def raw_of_word(text: str) -> Raw:
 
 def raw_of_file(given: Given) -> Raw:
     """A file's content; DATA for one that is damaged, COMMAND for a form that is not read."""
+    if given.checkpoint:
+        tensors = _safetensors(given)
+        return tensors.get(TREE, {})
     suffix = given.name.rpartition(".")[2].lower()
     match suffix:
         case "npy":
@@ -148,7 +156,7 @@ _SAFETENSORS: Final[Mapping[str, str]] = {
 }
 
 
-def _safetensors(given: Given) -> Raw:
+def _safetensors(given: Given) -> dict[str, Raw]:
     """Tensors by name; names with dots are paths in a tree."""
     _refuse_repeated_names(given)
     try:
@@ -411,7 +419,7 @@ def value_of(m: Making, scope: Scope, raw: Raw, type_: Type, path: str) -> Value
             )
         case types.Params(instance):
             fields = scope.fields(instance)
-            found = field_parts(raw, [field.name for field in fields], path)
+            found = field_parts(raw, fields, scope, path)
             return Record(
                 {
                     field.name: value_of(
@@ -437,10 +445,14 @@ def item_parts(raw: Raw, count: int, path: str) -> Sequence[Raw]:
     return raw
 
 
-def field_parts(raw: Raw, names: Sequence[str], path: str) -> Mapping[str, Raw]:
-    """The parts of what is given for a tree: for each field one, and no others."""
+def field_parts(raw: Raw, fields: Sequence[ParamField | UseField], scope: Scope, path: str) -> Mapping[str, Raw]:
+    """The parts of what is given for a tree: for each field one, and no others. A field without tensors may be left out, since
+    names of tensors cannot mention it."""
     if not isinstance(raw, dict):
         raise Fault(DATA, f"`{path}` is a parameter tree, and what is given is none")
+    names = [field.name for field in fields]
+    empty = [field for field in fields if isinstance(field, UseField) and field.name not in raw]
+    raw = raw | {field.name: {} for field in empty if not leaf_count(field.instance, scope.headers)}
     missing = [name for name in names if name not in raw]
     extra = [name for name in raw if name not in names]
     if missing or extra:

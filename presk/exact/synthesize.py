@@ -7,6 +7,7 @@ layer i of a stack from child i of the stack's, and of `A ∘ B` the outer part 
 zeros.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -14,8 +15,9 @@ from math import prod
 from gmpy2 import mpq
 
 from presk.core.ir import Function, Param
-from presk.exact import draws, given
+from presk.exact import checkpoints, draws, given
 from presk.exact.arithmetic import Making
+from presk.exact.checkpoints import Tree
 from presk.exact.faults import COMMAND, DATA, Fault
 from presk.exact.given import Given, Raw
 from presk.exact.interpreter import literal
@@ -29,11 +31,15 @@ from presk.types.type import Composed, Instance, Named, Stacked, Type, map_insta
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What an entry is called with: files and words by parameter or part of one (`batch.0`), defaults, the seed."""
+    """What an entry is called with: files and words by parameter or part of one (`batch.0`), defaults, the seed.
+
+    `checkpoints` names the files of the parameters that are the tree of a checkpoint.
+    """
 
     raws: Mapping[str, Raw]
     defaults: Mapping[str, str]
     seed: int
+    checkpoints: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def sources(inputs: Mapping[str, Given], words: Mapping[str, str], defaults: Mapping[str, str], seed: int) -> Sources:
@@ -49,7 +55,7 @@ def sources(inputs: Mapping[str, Given], words: Mapping[str, str], defaults: Map
             if outer in raws:
                 raise Fault(COMMAND, f"`{name}` is given, and so is `{outer}`, of which it is a part")
             outer = outer.rpartition(".")[0]
-    return Sources(raws, defaults, seed)
+    return Sources(raws, defaults, seed, {name: file.name for name, file in inputs.items() if file.checkpoint})
 
 
 def determine(
@@ -58,13 +64,22 @@ def determine(
     """The dimensions of an entry, the known ones and those that the lengths of given tensors determine, and its leading axes.
 
     COMMAND for a part that is given and does not exist, for a dimension that the parameters or the result mention and that nothing
-    determines, and for open leading axes; DATA for tensors that do not fit.
+    determines, and for open leading axes; DATA for tensors that do not fit, MISFIT for those of a checkpoint.
     """
     dims = dict(known)
     prefixes: list[tuple[int, ...]] = []
     used: set[str] = set()
+    trees = [
+        Tree(param.name, param.type, found.raws[param.name], found.checkpoints[param.name])
+        for param in function.params
+        if param.name in found.checkpoints and isinstance(param.type, types.Params)
+    ]
+    for tree in trees:
+        checkpoints.infer(tree, scope, dims)
+        used.add(tree.path)
     for param in function.params:
-        _visit(param.type, param.name, None, found.raws, scope, dims, prefixes, used)
+        if param.name not in used:
+            _visit(param.type, param.name, None, found.raws, scope, dims, prefixes, used)
     unknown = [name for name in found.raws if name not in used]
     if unknown:
         names = ", ".join(f"`{param.name}`" for param in function.params)
@@ -80,6 +95,8 @@ def determine(
             f"the dimension `{open_[0]}` of `{function.name}` has no value",
             mend=" ".join(f"--dim {name}=…" for name in open_),
         )
+    for tree in trees:
+        checkpoints.check(tree, Scope(dims, (), scope.headers))
     if not prefixes and any(_open(param.type) for param in function.params):
         raise Fault(
             COMMAND,
@@ -128,7 +145,7 @@ def _visit(
             fields = scope.fields(instance)
             found: Mapping[str, Raw] = {}
             if raw is not None:
-                found = given.field_parts(raw, [field.name for field in fields], path)
+                found = given.field_parts(raw, fields, scope, path)
             for field in fields:
                 inner = field.type if isinstance(field, ParamField) else types.Params(field.instance)
                 _visit(inner, f"{path}.{field.name}", found.get(field.name), raws, scope, dims, prefixes, used)

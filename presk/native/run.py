@@ -5,7 +5,7 @@ refused, the arguments are made, the entry is run, its flags are looked at. What
 """
 
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
@@ -43,15 +43,19 @@ from presk.kernels.native.driver import Driver as Threads
 from presk.kernels.numbers import to_elements
 from presk.kernels.objects import Blob
 from presk.kernels.stage import KERNEL, OBJECT, ROUTINES
+from presk.kernels.trace.hyper import Scalar
 from presk.kernels.trace.memory import Driver, launches
+from presk.kernels.trace.recorder import Misfit
+from presk.kernels.trace.values import Ref
 from presk.native.drawing import NativeNormals
-from presk.native.scalars import check_rates, element, evaluate
+from presk.native.scalars import Hypers, check_rates, element, evaluate
 from presk.native.stage import AT, DRIVER, At
 from presk.native.values import Doubles, assembled, flattened
 from presk.realize.record import Realization, groups_visible, resolver
 from presk.run import at_the_entry, entry_defaults, places_of
 from presk.types.type import Type
 
+LAYOUT: Final = "E7002"
 BITS: Final = {Elem.F64: 53, Elem.F32: 24, Elem.BF16: 8}
 
 
@@ -79,6 +83,8 @@ class Asked:
     threads: int = 1
     layouts: Mapping[str, Layout] | None = None
     fused: bool = True
+    carried: tuple[tuple[str, str], ...] = ()
+    """What one call hands to the next: see `presk.kernels.trace.tracer.Question`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +170,7 @@ def differentiated(engine: Engine, core: CoreProgram, entry: str, asked: Asked) 
         remat=asked.remat.value,
         hold=groups_visible(asked.realization),
         unroll=asked.unroll,
-        objectives=(),
+        objectives=core.objectives,
     )
 
 
@@ -197,7 +203,7 @@ def settle(typed: Program, core: CoreProgram, entry: str, asked: Asked, program:
 def driver_at(
     engine: Engine, core: CoreProgram, entry: str, asked: Asked, after: Result[AfterAd], scope: Scope
 ) -> Result[Driver]:
-    """The driver of an entry at its dimensions."""
+    """The driver of an entry at its dimensions; `Stopped` (E7002) for a layout that does not fit a launch of its nest."""
     at = At(
         entry,
         tuple(core.headers[ref] for ref in sorted(core.headers)),
@@ -207,8 +213,14 @@ def driver_at(
         tuple(sorted((asked.layouts or {}).items())),
         asked.level,
         asked.fused,
+        asked.carried,
     )
-    return engine.get(DRIVER, after, engine.leaf("at", at, AT), subject=entry)
+    try:
+        return engine.get(DRIVER, after, engine.leaf("at", at, AT), subject=entry)
+    except Misfit as error:
+        function, _, var = error.nest.rpartition("/%")
+        fault = Fault(LAYOUT, f"`{error.decision}` of `{error.nest}`: {error.condition}", mend=error.mend)
+        raise Stopped(fault, ((function, int(var)),)) from None
 
 
 def prepare(
@@ -257,9 +269,14 @@ def fill(arena: Arena, driver: Driver, ready: Ready) -> Mapping[str, Number | Tr
     check_rates(driver.rates, hypers)
     for part in driver.inputs:
         arena.put(part, tensors[part.path])
-    for scalar, place in driver.scalars:
-        arena.view(place, scalar.elem, 1)[:] = to_elements(np.array([element(scalar, hypers)]), scalar.elem)
+    write_scalars(arena, driver.scalars, hypers)
     return hypers
+
+
+def write_scalars(arena: Arena, scalars: Iterable[tuple[Scalar, Ref]], hypers: Hypers) -> None:
+    """Writes what launches read of hyperparameters. `Fault` for a scalar that is undefined."""
+    for scalar, place in scalars:
+        arena.view(place, scalar.elem, 1)[:] = to_elements(np.array([element(scalar, hypers)]), scalar.elem)
 
 
 def _run(engine: Engine, log: RequestLog, ready: Ready, entry: str, asked: Asked) -> Ran:

@@ -33,6 +33,7 @@ class At(msgspec.Struct, frozen=True, array_like=True):
     layouts: tuple[tuple[str, Layout], ...]
     level: str
     fused: bool
+    carried: tuple[tuple[str, str], ...] = ()
 
 
 AT: Final[Codec[At]] = struct_codec(At)
@@ -66,6 +67,7 @@ def _driver(after: AfterAd, at: At) -> Driver:
                     LEVELS[at.level].target,
                     dict(at.layouts),
                     at.fused,
+                    at.carried,
                 )
             )
         )

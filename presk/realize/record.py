@@ -82,23 +82,45 @@ def uniform(name: str) -> Realization:
 
 def parse(text: str, called: str) -> Realization:
     """The realization of a JSON text; `called` is its name where it states none. `Malformed` (E7002)."""
+    return parse_record(read_json(text, "realization"), called)
+
+
+def spelled(realization: Realization) -> str:
+    """The record as JSON, in one form: equal realizations have equal texts, and `parse` reads it back."""
+
+    def type_(one: MachineType) -> str | dict[str, str]:
+        name = next((name for name, known in UNIFORM.items() if known == one), None)
+        return name or {"storage": one.storage, "arithmetic": one.arithmetic, "accumulate": one.accumulate}
+
+    record: dict[str, Any] = {"name": realization.name, "default": type_(realization.default)}
+    if realization.functions:
+        record["functions"] = {name: type_(one) for name, one in realization.functions}
+    if realization.sites:
+        record["sites"] = {name: type_(one) for name, one in realization.sites}
+    return json.dumps(record, ensure_ascii=False)
+
+
+def read_json(text: str, what: str) -> Any:
+    """A JSON text; `Malformed` for what is none, and for a key that stands twice."""
     try:
-        record = json.loads(text, object_pairs_hook=_once)
+        return json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
-        raise Malformed(
-            f"the realization is no JSON: {error.msg} in line {error.lineno}, column {error.colno}"
-        ) from None
+        raise Malformed(f"the {what} is no JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
     except RecursionError:
-        raise Malformed("the realization is no JSON of a record: it is nested too deeply") from None
+        raise Malformed(f"the {what} is no JSON of a record: it is nested too deeply") from None
+
+
+def parse_record(record: object, called: str) -> Realization:
+    """The realization of a record or a name, as JSON has them; see `parse`."""
     if isinstance(record, str):
         if record in UNIFORM:
             return uniform(record)
         raise Malformed(
-            f"`{record}` is no realization", _meant(record, UNIFORM) or "the uniform ones are f64, f32, bf16"
+            f"`{record}` is no realization", meant(record, UNIFORM) or "the uniform ones are f64, f32, bf16"
         )
     if not isinstance(record, dict):
         raise Malformed("a realization is a JSON object", '{"name": "…", "default": "f32"}')
-    _known(record, ("name", "default", "functions", "sites"), "a realization")
+    known_keys(record, ("name", "default", "functions", "sites"), "a realization")
     if "default" not in record:
         raise Malformed("the realization has no `default`", 'add `"default": "f32"`')
     name = record.get("name", called)
@@ -121,15 +143,17 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _known(record: Mapping[str, object], keys: Collection[str], what: str) -> None:
+def known_keys(record: Mapping[str, object], keys: Collection[str], what: str) -> None:
+    """`Malformed` for a key that is none of those that `what` has."""
     for key in record:
         if key not in keys:
             raise Malformed(
-                f"{what} has no `{key}`", _meant(key, keys) or f"it has {', '.join(f'`{one}`' for one in keys)}"
+                f"{what} has no `{key}`", meant(key, keys) or f"it has {', '.join(f'`{one}`' for one in keys)}"
             )
 
 
-def _meant(name: str, names: Collection[str]) -> str | None:
+def meant(name: str, names: Collection[str]) -> str | None:
+    """A mend for a name that is none: the one that is like it, if one is."""
     near = closest(name, names)
     return None if near is None else f"did you mean `{near}`?"
 
@@ -144,13 +168,13 @@ def _type(record: object, whose: str) -> MachineType:
     if isinstance(record, str):
         if record not in UNIFORM:
             raise Malformed(
-                f"the type of {whose} is `{record}`", _meant(record, UNIFORM) or "the types are f64, f32, bf16"
+                f"the type of {whose} is `{record}`", meant(record, UNIFORM) or "the types are f64, f32, bf16"
             )
         return UNIFORM[record]
     if not isinstance(record, dict):
         raise Malformed(f"the type of {whose} is neither a name nor an object")
     keys = ("storage", "arithmetic", "accumulate")
-    _known(record, keys, f"the type of {whose}")
+    known_keys(record, keys, f"the type of {whose}")
     machines: list[Machine] = []
     for key in keys:
         value = record.get(key)

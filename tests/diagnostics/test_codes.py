@@ -28,8 +28,8 @@ SINGLE: Final = {
     "E8002",
     "E8003",
     "E8004",
-    "E8005",
-} | {f"E700{number}" for number in range(2, 10)}
+    "E7010",
+} | {f"E700{number}" for number in range(2, 10)} | {f"E800{number}" for number in range(5, 10)}
 
 
 def test_the_codes() -> None:

@@ -51,7 +51,7 @@ PARTS: Final = (
     Part("presk.native", ("presk.run", "presk.kernels")),
     Part("presk.data", ("presk.exact",)),
     Part("presk.stages", ("presk.check", "presk.run", "presk.native")),
-    Part("presk.train", ("presk.ad", "presk.data", "presk.exact", "presk.kernels")),
+    Part("presk.train", ("presk.native", "presk.data")),
     Part("presk.serve", ("presk.ad", "presk.exact", "presk.kernels")),
     Part("presk.export", ("presk.ad", "presk.exact", "presk.kernels")),
     Part("presk.experiment", ("presk.train", "presk.serve", "presk.export")),

@@ -16,6 +16,8 @@ from presk.cli.commands.options import (
     JsonOption,
     LevelOption,
     ModeOption,
+    ParamsOption,
+    PlanOption,
     RealizeOption,
     RematOption,
     SeedOption,
@@ -33,9 +35,11 @@ def bench_command(
     dim: DimOption = None,
     const: ConstOption = None,
     input_: InputOption = None,
+    params: ParamsOption = None,
     arg: ArgOption = None,
     seed: SeedOption = 0,
     realize: RealizeOption = None,
+    plan: PlanOption = None,
     threads: Annotated[int, typer.Option("--threads", min=1, max=1024, help="Threads of native code.")] = 1,
     level: LevelOption = None,
     runs: Annotated[int, typer.Option("--runs", min=1, metavar="N", help="How many calls are measured.")] = 31,
@@ -55,7 +59,7 @@ def bench_command(
     words = entries.pairs_of(request, "--arg", arg)
     inputs = entries.given_inputs(request, input_)
     # It brings numpy and FLINT, which take a quarter of a second: not before something is measured.
-    from presk.cli.commands import running_native
+    from presk.cli.commands import parameters, running_native
     from presk.native import bench as benching  # with it
     from presk.native.run import Executor  # with it
 
@@ -63,8 +67,9 @@ def bench_command(
         given = core_programs.in_core(request, file, overrides, mode, entry)
         if entry is None:
             raise entries.nothing_to_run(request, given)
-        options = running_native.Options(Executor.NATIVE, realize, threads, level, False, fusion, 256)
-        given_to = running_native.Inputs(dims, words, inputs, seed, remat, unroll_stack)
+        files = parameters.given_files(request, given, entry, inputs, words, params)
+        options = running_native.Options(Executor.NATIVE, realize, threads, level, False, fusion, 256, plan)
+        given_to = running_native.Inputs(dims, words, files, seed, remat, unroll_stack)
         outcome = running_native.measure_entry(request, log, given, entry, options, given_to, runs, per_nest=per_nest)
     if outcome.bench is None:
         request.complain(programs.diagnostics_text(request, outcome.diagnostics, given.checked.sources), end="")

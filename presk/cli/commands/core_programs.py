@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from presk.ad.pipeline import AfterAd, Remat
 from presk.ad.stage import differentiated
+from presk.ad.step import STEP
 from presk.check import Checked
 from presk.cli.commands import programs
 from presk.cli.commands.verifying import verify_after_ad, verify_lowered, verifying
@@ -35,7 +36,13 @@ def in_core(request: Request, given: str, overrides: dict[str, Dim], mode: Mode,
     """A program in the core, as far as the entry reaches; a program with errors leaves with 1, an unknown entry with 2."""
     found, program = programs.elaborated(request, given, overrides)
     programs.complain_of(request, found.diagnostics, found.sources)
-    core = lower_program(request.engine, program, mode, None if entry is None else [entry])
+    if entry == STEP and program.training is not None:
+        # It brings the exact reference, and so numpy and FLINT: not before a step is asked for.
+        from presk.train.step import with_step
+
+        core = with_step(request.engine, program, mode)
+    else:
+        core = lower_program(request.engine, program, mode, None if entry is None else [entry])
     if entry is not None and entry not in core.parts:
         names = list(lower_program(request.engine, program, mode).parts)
         near = closest(entry, names)
@@ -54,6 +61,8 @@ def after_ad(request: Request, given: InCore, remat: Remat, *, hold: bool, unrol
     """The program after differentiation; what differentiation does not do leaves with 1."""
     if verifying(request):
         verify_after_ad(given.typed, given.core, remat, hold=hold, unroll=unroll)
-    after = differentiated(request.engine, given.core.parts, remat, hold=hold, unroll=unroll)
+    after = differentiated(
+        request.engine, given.core.parts, remat, hold=hold, unroll=unroll, objectives=given.core.objectives
+    )
     programs.complain_of(request, after.diagnostics, given.checked.sources)
     return after

@@ -16,6 +16,7 @@ from presk.cli.commands.options import (
     FusionOption,
     LevelOption,
     ModeOption,
+    PlanOption,
     RealizeOption,
     RematOption,
     UnrollOption,
@@ -34,6 +35,7 @@ from presk.diagnostics.value import located
 from presk.elab.dump import dump_json, dump_program
 from presk.elab.parsing import PARSE_FILE
 from presk.elab.tokenizing import PLACES, TOKENS
+from presk.realize.plan import decisions_text, plan_text
 from presk.realize.record import groups_visible
 from presk.syntax.api import FileSource
 from presk.syntax.dump import ast_json, ast_text, tokens_json, tokens_text
@@ -85,7 +87,7 @@ _NATIVE: Final = (DumpStage.KERNEL, DumpStage.LLVM, DumpStage.ASM, DumpStage.DRI
 """What native execution makes of an entry at its dimensions."""
 
 _MACHINE: Final = ("dim", "level", "fusion")
-_GRADIENTS: Final = ("remat", "realize", *_MACHINE)
+_GRADIENTS: Final = ("remat", "realize", "plan", *_MACHINE)
 _CORE: Final = ("entry", "mode", "unroll_stack", *_GRADIENTS)
 _WITHOUT: Final[Mapping[DumpStage, tuple[str, ...]]] = MappingProxyType(
     {
@@ -111,6 +113,7 @@ def dump_command(
     remat: RematOption = Remat.STORE,
     unroll_stack: UnrollOption = False,
     realize: RealizeOption = None,
+    plan: PlanOption = None,
     dim: DimOption = None,
     level: LevelOption = None,
     fusion: FusionOption = True,
@@ -151,6 +154,7 @@ def dump_command(
                 stage.value,
                 dims,
                 realize,
+                plan,
                 level,
                 fusion=fusion,
                 remat=remat,
@@ -158,16 +162,18 @@ def dump_command(
             )
             request.print(text, end="")
             return
-        realization = realizing.realization_of(request, realize)
-        hold = groups_visible(realization)
+        planned = realizing.plan_of(request, realize, plan)
+        hold = groups_visible(planned.realization)
         if stage is DumpStage.CORE:
             shown = core.program
             request.print(print_program(unroll_program(shown) if unroll_stack else shown), end="")
             return
         after = core_programs.after_ad(request, core, remat, hold=hold, unroll=unroll_stack)
-        realizing.check_names(request, core, after.program, realization, remat)
+        realizing.check_plan(request, core, after.program, planned, remat)
         if stage is not DumpStage.CORE_AFTER_AD:
-            request.print(partition_text(after.program), end="")
+            front = "" if plan is None else plan_text(planned) + "\n"
+            layouts = {name: decisions_text(decisions) for name, decisions in planned.layout}
+            request.print(front + partition_text(after.program, layouts), end="")
         elif format_ in _EQUATIONS:
             request.print(_equations(core_equations(after.program, _reasons(after)), format_, standalone), end="")
         else:

@@ -36,6 +36,7 @@ def native_text(
     stage: str,
     dims: Mapping[str, int],
     realize: str | None,
+    plan: str | None,
     level: str | None,
     *,
     fusion: bool,
@@ -43,7 +44,7 @@ def native_text(
     unroll: bool,
 ) -> str:
     """A stage of an entry at its dimensions; what is undefined there leaves with 4, what is given wrongly with 2."""
-    options = Options(Executor.KERNEL, realize, 1, level, False, fusion, 256)
+    options = Options(Executor.KERNEL, realize, 1, level, False, fusion, 256, plan)
     asked, after = asked_of(request, given, entry, options, Inputs(dims, {}, {}, 0, remat, unroll))
     programs.complain_of(request, after.value.diagnostics, given.checked.sources)
     try:

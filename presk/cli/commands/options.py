@@ -27,6 +27,10 @@ InputOption = Annotated[
     list[str] | None,
     typer.Option("--input", metavar="NAME=FILE", help="A parameter from a .npy, .safetensors or JSON file."),
 ]
+ParamsOption = Annotated[
+    str | None,
+    typer.Option("--params", metavar="CKPT", help="The tree of parameters, from a checkpoint or a folder with some."),
+]
 ArgOption = Annotated[
     list[str] | None,
     typer.Option("--arg", metavar="NAME=VALUE", help="A number, true or false, or a key (a seed or 64 hex digits)."),
@@ -35,6 +39,10 @@ SeedOption = Annotated[int, typer.Option("--seed", min=0, help="What is not give
 RealizeOption = Annotated[
     str | None,
     typer.Option("--realize", metavar="R", help="Machine types: f64, f32, bf16, a JSON record, or @FILE with one."),
+]
+PlanOption = Annotated[
+    str | None,
+    typer.Option("--plan", metavar="P", help="Machine types and layouts of nests: a JSON record, or @FILE with one."),
 ]
 ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, max=1024, help="Threads of native code.")]
 LevelOption = Annotated[

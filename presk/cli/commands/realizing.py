@@ -1,5 +1,6 @@
-"""Realizations on the command line."""
+"""Realizations and plans on the command line."""
 
+from pathlib import Path
 from typing import Final
 
 import typer
@@ -11,6 +12,7 @@ from presk.cli.exits import Exit
 from presk.cli.request import Request
 from presk.core.fusion import nests, partition
 from presk.core.ir import Program
+from presk.realize.plan import Plan, parse_plan, unfit, unfit_workers
 from presk.realize.record import Malformed, Realization, parse, stored_vjps, uniform, unknown_name
 
 DEFAULT: Final = "f64"
@@ -24,11 +26,7 @@ def realization_of(request: Request, text: str | None) -> Realization:
     called = "realization"
     if text.startswith("@"):
         path = request.path(text[1:])
-        called = path.stem
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError, ValueError):
-            raise programs.usage(request, "E9002", f"`{path.name}` cannot be read") from None
+        called, text = path.stem, _read(request, path)
     elif not text.lstrip().startswith(("{", '"')):
         text = f'"{text}"'
     try:
@@ -37,10 +35,57 @@ def realization_of(request: Request, text: str | None) -> Realization:
         raise refused(request, error.message, error.mend) from None
 
 
+def _read(request: Request, path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError):
+        raise programs.usage(request, "E9002", f"`{path.name}` cannot be read") from None
+
+
+def plan_of(request: Request, realize: str | None, plan: str | None) -> Plan:
+    """`--plan`, a JSON record or `@FILE`, or `--realize`, which is the plan that states a realization alone. E7002 leaves with 4; both
+    options together with 2."""
+    if plan is None:
+        return Plan(realization_of(request, realize))
+    if realize is not None:
+        raise programs.usage(
+            request, "E9003", "`--realize` and `--plan` both name a realization", "state it in the plan alone"
+        )
+    called, text, folder = "realization", plan, request.path(".")
+    if plan.startswith("@"):
+        path = request.path(plan[1:])
+        called, text, folder = path.stem, _read(request, path), path.parent
+    elif not plan.lstrip().startswith("{"):
+        raise refused(request, f"`{plan}` is no plan", "a plan is a JSON object, or @FILE with one")
+
+    def read(name: str) -> tuple[str, str]:
+        return (folder / name).stem, _read(request, folder / name)
+
+    try:
+        return parse_plan(text, called, read)
+    except Malformed as error:
+        raise refused(request, error.message, error.mend) from None
+
+
 def refused(request: Request, message: str, mend: str | None) -> typer.Exit:
     """What to raise for a realization that does not fit (E7002): the run fails, with 4."""
     programs.usage(request, "E7002", message, mend)
     return typer.Exit(Exit.RUN_FAILED)
+
+
+def check_plan(request: Request, given: InCore, program: Program, plan: Plan, remat: Remat) -> None:
+    """E7002 for a plan that does not fit the program after differentiation; as `check_names` for its realization."""
+    check_names(request, given, program, plan.realization, remat)
+    found = unfit(plan, program)
+    if found is not None:
+        raise refused(request, found.message, found.mend)
+
+
+def check_workers(request: Request, plan: Plan, threads: int) -> None:
+    """E7002 for a split among workers that a native run on so many threads does not have."""
+    found = unfit_workers(plan, threads)
+    if found is not None:
+        raise refused(request, found.message, found.mend)
 
 
 def check_names(request: Request, given: InCore, program: Program, realization: Realization, remat: Remat) -> None:

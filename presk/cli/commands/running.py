@@ -17,6 +17,8 @@ from presk.cli.commands.options import (
     JsonOption,
     LevelOption,
     ModeOption,
+    ParamsOption,
+    PlanOption,
     RealizeOption,
     RematOption,
     SeedOption,
@@ -59,6 +61,7 @@ def run_command(
     dim: DimOption = None,
     const: ConstOption = None,
     input_: InputOption = None,
+    params: ParamsOption = None,
     arg: ArgOption = None,
     seed: SeedOption = 0,
     bits: Annotated[int, typer.Option("--bits", metavar="P", help="The precision of every operation.")] = 256,
@@ -67,6 +70,7 @@ def run_command(
     ] = False,
     backend: Annotated[Backend, typer.Option("--backend", help="What evaluates.")] = Backend.EXACT,
     realize: RealizeOption = None,
+    plan: PlanOption = None,
     threads: ThreadsOption = None,
     level: LevelOption = None,
     gap: Annotated[
@@ -91,7 +95,7 @@ def run_command(
     words = entries.pairs_of(request, "--arg", arg)
     inputs = entries.given_inputs(request, input_)
     # They bring numpy and FLINT, which take a quarter of a second: not before something is run.
-    from presk.cli.commands import running_exact, running_native
+    from presk.cli.commands import parameters, running_exact, running_native
     from presk.native.run import Executor  # with them
 
     with request.engine.request() as log:
@@ -100,18 +104,19 @@ def run_command(
             raise entries.nothing_to_run(request, given)
         if verifying(request):
             verify_after_ad(given.typed, given.core, remat, hold=False, unroll=unroll_stack)
+        files = parameters.given_files(request, given, entry, inputs, words, params)
         answer: Shown
         launched: str | None = None
         if backend is Backend.EXACT:
-            asked = running_exact.Asked(dims, words, inputs, seed, bits, bounds, remat, unroll_stack)
+            asked = running_exact.Asked(dims, words, files, seed, bits, bounds, remat, unroll_stack)
             answer = running_exact.answer(request, given, entry, asked)
         else:
-            options = running_native.Options(Executor(backend.value), realize, threads, level, gap, fusion, bits)
-            given_to = running_native.Inputs(dims, words, inputs, seed, remat, unroll_stack)
+            options = running_native.Options(Executor(backend.value), realize, threads, level, gap, fusion, bits, plan)
+            given_to = running_native.Inputs(dims, words, files, seed, remat, unroll_stack)
             ran = running_native.answer(request, log, given, entry, options, given_to)
             answer, launched = ran, ran.stats
         if out is not None:
-            entries.refuse_overwriting(request, out, [file, *(name for name, _ in inputs.values())])
+            entries.refuse_overwriting(request, out, [file, *(one.name for one in files.values())])
         _show(request, given, answer, json=json, full=full, out=out)
     if stats:
         request.complain(log.table(), end="")
@@ -122,7 +127,7 @@ def run_command(
         raise typer.Exit(Exit.USAGE if usage else Exit.RUN_FAILED)
 
 
-_MACHINE: Final = ("realize", "threads", "level", "gap", "fusion")
+_MACHINE: Final = ("realize", "plan", "threads", "level", "gap", "fusion")
 _EXACT: Final = ("bounds",)
 
 

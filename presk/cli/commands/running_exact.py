@@ -12,11 +12,11 @@ from presk.run import Answer, run
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line asks beside the program: dimensions, words, inputs (name and bytes of each file) and numbers."""
+    """What the command line asks beside the program: dimensions, words, files by parameter, and numbers."""
 
     dims: Mapping[str, int]
     words: Mapping[str, str]
-    inputs: Mapping[str, tuple[str, bytes]]
+    inputs: Mapping[str, Given]
     seed: int
     bits: int
     bounds: bool
@@ -35,7 +35,7 @@ def answer(request: Request, given: InCore, entry: str, asked: Asked) -> Answer:
         unroll=asked.unroll,
         dims=asked.dims,
         words=asked.words,
-        inputs={name: Given(*file) for name, file in asked.inputs.items()},
+        inputs=asked.inputs,
         seed=asked.seed,
         bits=asked.bits,
         bounds=asked.bounds,

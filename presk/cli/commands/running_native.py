@@ -12,7 +12,7 @@ from presk.cache.log import RequestLog
 from presk.cache.stage import Result
 from presk.cli.commands import programs
 from presk.cli.commands.core_programs import InCore
-from presk.cli.commands.realizing import check_names, realization_of
+from presk.cli.commands.realizing import check_plan, check_workers, plan_of
 from presk.cli.request import Request
 from presk.diagnostics.value import Diagnostic
 from presk.exact.closing import closed
@@ -25,6 +25,7 @@ from presk.kernels.host import UnsupportedMachine, host_level
 from presk.kernels.targets import LEVELS
 from presk.native import bench as benching
 from presk.native.gap import Gap, gap_json, gap_text, measure
+from presk.native.layouts import layouts
 from presk.native.run import Asked, Executor, Ran, differentiated, faulted, run_native
 
 
@@ -39,6 +40,7 @@ class Options:
     gap: bool
     fusion: bool
     bits: int
+    plan: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Inputs:
 
     dims: Mapping[str, int]
     words: Mapping[str, str]
-    files: Mapping[str, tuple[str, bytes]]
+    files: Mapping[str, Given]
     seed: int
     remat: Remat
     unroll: bool
@@ -127,24 +129,28 @@ def measure_entry(
 def asked_of(
     request: Request, given: InCore, entry: str, options: Options, inputs: Inputs
 ) -> tuple[Asked, Result[AfterAd]]:
-    """What is asked, and the program after differentiation; E7002 for a realization that does not fit it."""
-    realization = realization_of(request, options.realize)
+    """What is asked, and the program after differentiation; E7002 for a realization or a plan that does not fit it."""
+    plan = plan_of(request, options.realize, options.plan)
+    threads = threads_of(request, options.threads)
+    if options.executor is Executor.NATIVE:
+        check_workers(request, plan, threads)
     asked = Asked(
         inputs.dims,
         inputs.words,
-        {name: Given(*file) for name, file in inputs.files.items()},
+        inputs.files,
         inputs.seed,
         inputs.remat,
         inputs.unroll,
-        realization,
+        plan.realization,
         options.executor,
         level_of(request, options.level, runs=options.executor is Executor.NATIVE),
-        threads_of(request, options.threads),
+        threads,
+        layouts(plan),
         fused=options.fusion,
     )
     after = differentiated(request.engine, given.core, entry, asked)
     if not after.value.diagnostics:
-        check_names(request, given, after.value.program, realization, inputs.remat)
+        check_plan(request, given, after.value.program, plan, inputs.remat)
     return asked, after
 
 

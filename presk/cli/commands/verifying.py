@@ -5,9 +5,11 @@ it.
 """
 
 from presk.ad.pipeline import Remat
+from presk.ad.step import STEP
 from presk.ad.verified import LOWERING, verify_passes
 from presk.cli.request import Request
 from presk.core.facts import declared_facts
+from presk.core.ir import Program as Program_
 from presk.core.lower import Mode
 from presk.core.program import CoreProgram, lower_program
 from presk.core.verify import verified
@@ -20,14 +22,17 @@ def verifying(request: Request) -> bool:
 
 
 def verify_lowered(typed: Program, core: CoreProgram) -> None:
-    """Runs it behind lowering; `Broken` if it finds something."""
-    verified(core.program, core.headers, after=LOWERING, facts=declared_facts(typed, core))
+    """Runs it behind lowering; `Broken` if it finds something. A training step is sound behind differentiation only."""
+    program = Program_(tuple(function for function in core.program.functions if function.name != STEP))
+    verified(program, core.headers, after=LOWERING, facts=declared_facts(typed, core))
 
 
 def verify_after_ad(typed: Program, core: CoreProgram, remat: Remat, *, hold: bool, unroll: bool) -> None:
     """Runs it behind lowering and every pass up to the core after differentiation."""
     facts = declared_facts(typed, core)
-    verify_passes(core.program, core.headers, facts, remat, hold_groups=hold, unroll=unroll)
+    verify_passes(
+        core.program, core.headers, facts, remat, hold_groups=hold, unroll=unroll, objectives=core.objectives
+    )
 
 
 def verify_every_way(request: Request, typed: Program) -> None:

@@ -1,0 +1,1 @@
+"""Training: the program of one step, its loop, checkpoints, what is reported."""
