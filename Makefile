@@ -72,6 +72,7 @@ peers: environment ## make PyTorch's results again, in build/peers (ARGS=--write
 	@build/peers/bin/python -c 'import torch' 2>/dev/null || build/peers/bin/python -m pip install --quiet '$(TORCH)' numpy
 	@build/peers/bin/python -m tests.peers.recompute $(ARGS)
 	@build/peers/bin/python -m tests.peers.adamw_recompute $(ARGS)
+	@build/peers/bin/python -m tests.peers.training_recompute $(ARGS)
 	@$(BIN)/pytest --quiet tests/peers
 
 .PHONY: exhaustive

@@ -11,8 +11,8 @@ Conditions, by decision (the realize chapter's numbers where it has them):
     split      8: the loop at that depth is parallel and has two iterations or more
 
 A tile and a k-block need not divide their axes, and every contraction may be packed: remainders are computed under masks, with the
-same bits. The depth of a split counts the loops over the result that the kernel has: axes that lie in memory as one are one, and those of
-length 1 are none.
+same bits. The depth of a split counts the loops over the result that the kernel has: axes that lie in memory as one are one, and those
+of length 1 are none.
 """
 
 from typing import Final

@@ -191,6 +191,9 @@ def main() -> None:
     if given.steps < 2:
         sys.exit("a training that warms up has two steps at least")
     presk = (sys.executable, "-c", "from presk.cli.client import main; main()")
+    torch = given.torch and shutil.which(given.torch)
+    if given.torch and torch is None:
+        sys.exit(f"there is no interpreter `{given.torch}`")
     folder = (given.work or Path(tempfile.mkdtemp(prefix="nanogpt-"))).resolve()
     (folder / "data").mkdir(parents=True, exist_ok=True)
     try:
@@ -204,18 +207,17 @@ def main() -> None:
         rows: dict[str, dict[str, Any]] = {
             f"Presk, {given.realize}": asdict(in_presk(folder, presk, given.seed, given.realize))
         }
-        if given.torch:
+        if torch:
+            torch = os.path.abspath(torch)  # links are kept: an environment's interpreter is one
             warmup = ["--warmup", str(min(WARMUP, given.steps // 2)), "--characters", str(characters)]
             print("PyTorch")
-            trained, version = in_pytorch(folder, given.torch, given.steps, given.seed, warmup)
+            trained, version = in_pytorch(folder, torch, given.steps, given.seed, warmup)
             rows["PyTorch, the twin"] = asdict(trained)
             facts["torch"] = version
             if given.recipe:
                 print("PyTorch, as nanoGPT decays and ends")
                 more = [*warmup, "--decay", "nanogpt", "--last", "1e-4"]
-                rows["PyTorch, nanoGPT's way"] = asdict(
-                    in_pytorch(folder, given.torch, given.steps, given.seed, more)[0]
-                )
+                rows["PyTorch, nanoGPT's way"] = asdict(in_pytorch(folder, torch, given.steps, given.seed, more)[0])
     finally:
         if given.work is None:
             shutil.rmtree(folder, ignore_errors=True)

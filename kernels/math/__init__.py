@@ -50,14 +50,14 @@ def _power(b: Builder, args: Sequence[Value], n: int | None) -> Value:
 
 
 def _elementary(name: str, narrow: Function, wide: Function, special: Special | None = None) -> Rule:
-    """A function that is `wide` of f64, and of f32 `narrow`, which is an f64, rounded, mended, and set right by `special` where
-    the rounded value is not yet right."""
+    """A function that is `wide` of f64, and of f32 `narrow` rounded, mended, and set right by `special`
+    where the rounded value is not yet right."""
 
     def rule(b: Builder, args: Sequence[Value], n: int | None) -> Value:
         (x,) = args
         if x.elem is Elem.F64:
             return wide(Lanes(b, x.lanes), x)
-        y = b.convert(narrow(Lanes(b, x.lanes), x), Elem.F32)
+        y = b.convert(narrow(Lanes(b, x.lanes), b.convert(x, Elem.F64)), Elem.F32)
         for argument, value in MENDED.get(name, ()):
             here = b.compare(CompareOp.EQ, x, b.bits(Elem.F32, argument, x.lanes))
             y = b.select(here, b.bits(Elem.F32, value, x.lanes), y)
@@ -97,6 +97,13 @@ SCALARS: Final[Mapping[str, Rule]] = MappingProxyType(
 
 ELEMENTARY: Final = ("exp", "tanh", "sigmoid", "log", "sin", "cos", "erf", "gelu", "gelu'")
 """Those that are approximated."""
+
+
+def exp_not_above_0(b: Builder, x: Value) -> Value:
+    """e^x where x ≤ 0 or NaN: the same value as `exp`, with less to do."""
+    if x.elem is Elem.F64:
+        return exponential.exp_64_of_negative(Lanes(b, x.lanes), x)
+    return b.convert(exponential.exp_32_of_negative(Lanes(b, x.lanes), x), Elem.F32)
 
 
 def apply(b: Builder, name: str, args: Sequence[Value], n: int | None = None) -> Value:

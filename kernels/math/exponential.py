@@ -6,7 +6,7 @@ before the last rounding is about 2⁻⁵⁶ of the value. tanh x is m / (m + 2)
 and the logistic function t / (1 + t) or 1 / (1 + t) with t = e^(−|x|), which keeps its left tail.
 
 In binary32 the steps are those of binary64 with shorter polynomials, and the quotients are not corrected: rounding to
-24 bits hides it. Nor can anything overflow in between, so that the logistic function is 1 / (1 + e⁻ˣ). Arguments come in binary32.
+24 bits hides it. Nor can anything overflow in between, so that the logistic function is 1 / (1 + e⁻ˣ).
 """
 
 from typing import NamedTuple
@@ -80,18 +80,28 @@ def joined(v: Lanes, pair: Pair) -> Value:
 
 def exp_32(v: Lanes, x: Value) -> Value:
     """e^x."""
-    return exp_32_within(v, v.wide(v.at_least(v.at_most(x, 89.5), -105.0)))
+    return exp_32_within(v, v.at_least(v.at_most(x, 89.5), -105.0))
+
+
+def exp_32_of_negative(v: Lanes, x: Value) -> Value:
+    """e^x, x ≤ 0, of a binary32 number as such: its bound takes half as many registers there."""
+    return exp_32_within(v, v.b.convert(v.at_least(x, -105.0), Elem.F64))
 
 
 def exp_64(v: Lanes, x: Value) -> Value:
     """e^x."""
-    power = power_64(v, v.at_least(v.at_most(x, 710.0), -746.0))
+    return exp_64_of_negative(v, v.at_most(x, 710.0))
+
+
+def exp_64_of_negative(v: Lanes, x: Value) -> Value:
+    """e^x, x ≤ 710."""
+    power = power_64(v, v.at_least(x, -746.0))
     return v.keep_nan(x, v.scaled(rounded(v, power), power.shifted))
 
 
 def tanh_32(v: Lanes, x: Value) -> Value:
     """tanh |x|."""
-    a = v.wide(v.at_most(v.abs(x), 10.0))
+    a = v.at_most(v.abs(x), 10.0)
     shifted, r, square = _reduced_32(v, v.add(a, a))
     scale = v.power_of_two(shifted)
     m = v.fma(scale, v.fma(square, v.polynomial(r, EXP_32, square), r), v.sub(scale, 1.0))
@@ -110,7 +120,7 @@ def tanh_64(v: Lanes, x: Value) -> Value:
 
 def sigmoid_32(v: Lanes, x: Value) -> Value:
     """1 / (1 + e⁻ˣ)."""
-    t = exp_32_within(v, v.wide(v.at_least(v.at_most(v.neg(x), 105.0), -105.0)))
+    t = exp_32_within(v, v.at_least(v.at_most(v.neg(x), 105.0), -105.0))
     return v.div(1.0, v.add(t, 1.0))
 
 

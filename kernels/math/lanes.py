@@ -91,10 +91,6 @@ class Lanes:
         bound = self.b.const(x.elem, least, x.lanes)
         return self.b.select(self.b.compare(CompareOp.LT, x, bound), bound, x)
 
-    def wide(self, x: Value) -> Value:
-        """A binary32 number as a binary64 one. What can be done to half as many registers is done before."""
-        return self.b.convert(x, Elem.F64)
-
     def by_sign(self, x: Value, y: Value | float, z: Value | float) -> Value:
         """y where the sign of x is negative, else z."""
         return self.b.select(self.b.compare(CompareOp.LT, self.bits(x), self.whole(0)), self.value(y), self.value(z))

@@ -53,7 +53,7 @@ def special(b: Builder, x: Value, y: Value) -> Value:
 
 def log_32(v: Lanes, x: Value) -> Value:
     """log x, of a binary32 number that is positive and finite."""
-    return _log(v, v.wide(x), None, LOG_32)
+    return _log(v, x, None, LOG_32)
 
 
 def log_64(v: Lanes, x: Value) -> Value:

@@ -61,7 +61,7 @@ def _reflected(v: Lanes, x: Value, y: Value) -> Value:
 
 def gelu_32(v: Lanes, x: Value) -> Value:
     """x·Φ(x), without the sign of 0."""
-    kept = v.wide(v.at_least(x, -_FAR_32))
+    kept = v.at_least(x, -_FAR_32)
     a = v.at_most(v.abs(kept), _FAR_32)
     tail = _quotient_32(v, a, _bell_32(v, a), TAIL_32, TAIL_32_BELOW)
     # At arguments below 2⁻¹²⁵ the value is x/2 and a little more, and x/2 may be a tie of binary32: the addition decides it.
@@ -75,7 +75,7 @@ def signed(b: Builder, x: Value, y: Value) -> Value:
 
 def gelu_derivative_32(v: Lanes, x: Value) -> Value:
     """Φ(x) + x·φ(x)."""
-    kept = v.wide(v.at_least(v.at_most(x, _FAR_32), -_FAR_32))
+    kept = v.at_least(v.at_most(x, _FAR_32), -_FAR_32)
     a = v.abs(kept)
     distance = v.add(v.sub(TURN[0], a), TURN[1])
     return _reflected(v, kept, _quotient_32(v, a, v.mul(_bell_32(v, a), distance), SLOPE_32, SLOPE_32_BELOW))
@@ -83,7 +83,7 @@ def gelu_derivative_32(v: Lanes, x: Value) -> Value:
 
 def erf_32(v: Lanes, x: Value) -> Value:
     """erf |x|."""
-    a = v.wide(v.at_most(v.abs(x), 6.0))
+    a = v.at_most(v.abs(x), 6.0)
     z = v.mul(a, a)
     near = v.mul(a, v.polynomial(z, ERF_32))
     bell = exp_32_within(v, v.neg(z))

@@ -136,14 +136,13 @@ def _signed_by(v: Lanes, x: Value, sign: Value) -> Value:
 
 def sin_32(v: Lanes, x: Value) -> Value:
     """sin x, of a binary32 number."""
-    x = v.wide(x)
     y, sign = _turn_32(v, v.abs(x), 0.0)
     return _signed_by(v, y, v.integer(BinaryOp.XOR, sign, v.integer(BinaryOp.AND, v.bits(x), _SIGN)))
 
 
 def cos_32(v: Lanes, x: Value) -> Value:
     """cos x, of a binary32 number: cos(r + (k + ½)·π) = −(−1)^k · sin r."""
-    y, sign = _turn_32(v, v.wide(v.abs(x)), 0.5)
+    y, sign = _turn_32(v, v.abs(x), 0.5)
     return _signed_by(v, y, v.integer(BinaryOp.XOR, sign, _SIGN))
 
 

@@ -15,6 +15,9 @@ from presk.kernels.layout import Layout, Target
 MOST_LANES: Final = 16
 """As many lanes as a sum has parts."""
 
+ABREAST: Final = 4
+"""Registers of f64 that are worked on at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spot:
@@ -43,9 +46,25 @@ def lanes_for(layout: Layout, target: Target, elem: Elem) -> int:
     return max(1, min(lanes, MOST_LANES))
 
 
+def abreast_for(layout: Layout, target: Target, elem: Elem) -> int:
+    """The lanes of a nest whose steps wait for each other: where registers are filled, as many of them at once as are kept
+    with the rest of what four vectors of f64 need. What has four independent chains of operations does not wait for their latency."""
+    lanes = lanes_for(layout, target, elem)
+    if lanes * SIZES[elem] < target.bytes:
+        return lanes
+    return max(lanes, min(ABREAST * target.bytes // SIZES[Elem.F64], MOST_LANES))
+
+
 def fitting(lanes: int, size: int) -> int:
     """No more lanes than the power of two that holds an axis of this length."""
     while lanes > 1 and lanes // 2 >= size:
+        lanes //= 2
+    return lanes
+
+
+def narrowed(lanes: int, least: int, rest: int) -> int:
+    """The lanes for the places left behind: as few as hold them, halved from `lanes`, and no fewer than `least`."""
+    while lanes > least and lanes // 2 >= rest:
         lanes //= 2
     return lanes
 
@@ -108,19 +127,30 @@ class Loops:
 
     def vectors(self, size: int, lanes: int, body: Callable[[Spot, int | None], None], *, depth: int) -> None:
         """A body for every group of `lanes` places along an axis: the first place, and how many lanes count (None: all)."""
+        self.wide(size, lanes, lanes, lambda at, _, some: body(at, some), depth=depth)
+
+    def wide(
+        self, size: int, lanes: int, least: int, body: Callable[[Spot, int, int | None], None], *, depth: int
+    ) -> None:
+        """The same where the places left behind are taken in fewer lanes if these hold them, no fewer than `least`; the body is
+        told how many lanes there are."""
         full, rest = divmod(size, lanes)
         split = depth == self.split
         if full == 1 and not split:
-            body(ORIGIN, None)
+            body(ORIGIN, lanes, None)
         elif full:
             with self.b.loop(full, parallel=self.apart(depth), split=split) as i:
-                body(Spot(((i, lanes),)), None)
-        if rest and split:
+                body(Spot(((i, lanes),)), lanes, None)
+        if not rest:
+            return
+        width = narrowed(lanes, least, rest)
+        some = None if rest == width else rest
+        if split:
             # A kernel with a divided loop stores in divided loops only; one of length 1 is the last worker's.
             with self.b.loop(1, parallel=True, split=True):
-                body(Spot((), full * lanes), rest)
-        elif rest:
-            body(Spot((), full * lanes), rest)
+                body(Spot((), full * lanes), width, some)
+        else:
+            body(Spot((), full * lanes), width, some)
 
 
 def groups(

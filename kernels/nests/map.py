@@ -2,7 +2,7 @@
 
 A map is a fusion group or one elementwise primitive. Its axes are the result's, merged where every operand allows it. What an
 operand, or a step of the expression, does not depend on the inner axes for is computed in front of their loops, once; the innermost
-axis is taken in vectors. Everything inside is in the arithmetic type: loads convert, and the one rounding is the store's.
+axis is taken in vectors, several registers at once. Everything inside is in the arithmetic type: loads convert, and the one rounding is the store's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from presk.kernels.nests.axes import (
     length_of,
     places,
 )
-from presk.kernels.nests.emit import Loops, Spot, address, divided, fitting, lanes_for, load, store
+from presk.kernels.nests.emit import Loops, Spot, abreast_for, address, divided, fitting, lanes_for, load, store
 from presk.prims.attrs import Align, Attr
 
 
@@ -253,9 +253,10 @@ class _Body:
         rank = len(self.shape)
         self.strides = [source.strides or (0,) * rank for source in nest.sources]
         self.own = _own(self.shape)
-        lanes = fitting(lanes_for(layout, target, nest.arithmetic), self.shape[-1])
+        lanes = fitting(abreast_for(layout, target, nest.arithmetic), self.shape[-1])
         self.loops = Loops(b, divided(layout, rank))
         self.lanes = lanes
+        self.least = min(lanes, lanes_for(layout, target, nest.arithmetic))
         self.levels = self._levels(rank)
 
     def _levels(self, rank: int) -> list[int]:
@@ -278,10 +279,15 @@ class _Body:
         if depth < len(self.shape) - 1:
             self.loops.over(self.shape[depth : depth + 1], lambda at: self._descend((*spots, *at), known), depth=depth)
             return
-        wide = {place: self.b.splat(value, self.lanes) for place, value in known.items() if self._is_read(place)}
-        self.loops.vectors(
-            self.shape[-1], self.lanes, lambda at, count: self._vector((*spots, at), wide, count), depth=depth
-        )
+        scalars = {place: value for place, value in known.items() if self._is_read(place)}
+        wide = {self.lanes: {place: self.b.splat(value, self.lanes) for place, value in scalars.items()}}
+
+        def vector(at: Spot, lanes: int, some: int | None) -> None:
+            if lanes not in wide:
+                wide[lanes] = {place: self.b.splat(value, lanes) for place, value in scalars.items()}
+            self._vector((*spots, at), wide[lanes], lanes, some)
+
+        self.loops.wide(self.shape[-1], self.lanes, self.least, vector, depth=depth)
 
     def _is_read(self, place: int) -> bool:
         """Whether a scalar is an argument of a step in the innermost loop, or is stored there."""
@@ -291,12 +297,12 @@ class _Body:
         first = len(self.nest.sources)
         return any(place in step.args and self.levels[first + k] == rank for k, step in enumerate(self.nest.steps))
 
-    def _vector(self, spots: tuple[Spot, ...], wide: Mapping[int, Value], count: int | None) -> None:
+    def _vector(self, spots: tuple[Spot, ...], wide: Mapping[int, Value], lanes: int, count: int | None) -> None:
         """A vector of results."""
         known = dict(wide)
         for place, level in enumerate(self.levels):
             if level == len(self.shape):
-                known[place] = self._value(place, spots, known, self.lanes, count)
+                known[place] = self._value(place, spots, known, lanes, count)
         store(
             self.b,
             self.out,

@@ -23,6 +23,7 @@ from presk.cli.commands import (
     dumping,
     explaining,
     formatting,
+    generating,
     running,
     training,
 )
@@ -41,6 +42,7 @@ def application() -> typer.Typer:
     app.command("dump")(dumping.dump_command)
     app.command("run")(running.run_command)
     app.command(training.NAME)(training.train_command)
+    app.command("generate")(generating.generate_command)
     app.command("bench")(benching.bench_command)
     app.command("fmt")(formatting.fmt_command)
     app.command("explain")(explaining.explain_command)

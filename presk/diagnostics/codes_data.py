@@ -84,10 +84,10 @@ FILES: Final = (
     ),
     Code(
         "E8008",
-        "checkpoint that cannot be written",
+        "checkpoint or log that cannot be written",
         paragraphs("""
-            The disk is full, or the folder of the checkpoints may not be written to. The run ends where it is; the checkpoints
-            that were there before are whole.
+            The disk is full, or the folder of the checkpoints may not be written to; or the file that `--log` names takes no
+            more. The run ends where it is. The checkpoints that were there before are whole, and so is every line of the log.
 
             It has no example, since it says nothing about a program.
         """),

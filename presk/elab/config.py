@@ -728,7 +728,7 @@ def resolve_serve(
     if "generate" in read.written:
         signature = _function(read, "generate", sources, env, diagnostics)
         if signature is not None and model is not None and signature.complete and not signature.refused:
-            found = _generation(signature, model)
+            found = generation_of(signature, model)
             if isinstance(found, str):
                 _report(
                     read.values["generate"],
@@ -741,7 +741,7 @@ def resolve_serve(
             else:
                 generation = found
     elif model is not None and whole:
-        fitting = (_generation(signature, model) for signature in sources.functions)
+        fitting = (generation_of(signature, model) for signature in sources.functions)
         generation = next((found for found in fitting if isinstance(found, Generation)), None)
         if generation is None:
             reporter = Reporter()
@@ -766,7 +766,7 @@ GENERATION_FORM: Final = (
 )
 
 
-def _generation(signature: Signature, model: Instance) -> Generation | str:
+def generation_of(signature: Signature, model: Instance) -> Generation | str:
     """The signature as a generation function's, or why it is none."""
     if signature.refused or not signature.complete or signature.axes:
         return "its types are not known"

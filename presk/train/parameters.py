@@ -4,6 +4,7 @@ The latter has the paths of the tree as names, and nothing else: `torch.save`d m
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from presk.data.container import header_of
@@ -65,3 +66,21 @@ def _listed(names: Mapping[str, object]) -> str:
     """Some of many names."""
     shown = [f"`{name}`" for name in list(names)[:8]]
     return ", ".join(shown if len(names) <= len(shown) else [*shown, "…"]) or "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterFile:
+    """Parameters, and what their file says of the training's data: the vocabulary as it is spelled, the length of a sequence."""
+
+    parameters: Mapping[str, Stored]
+    vocab: str | None = None
+    window: int | None = None
+
+
+def read_file(path: Path, shown: str) -> ParameterFile:
+    """As `read_parameters`, with what a checkpoint says beside them."""
+    found = read_contents(path, shown)
+    if KIND not in found.metadata:
+        return ParameterFile(read_parameters(path, shown))
+    held = checkpoint_of(found, shown)
+    return ParameterFile(held.parameters, held.meta.vocab, None)

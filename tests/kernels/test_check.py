@@ -379,6 +379,9 @@ WRITTEN: Final = (
     ("for %0 < 8 {\nstore %95 to b6[8*%0]\n}\nfor %4 < 9 {\n%1 : i32 = load b4[%4]\n"
      "%2 : i64 = convert %1\n%3 : f32 = load b6[6*%2]\nstore %3 to b6[6*%2]\n}"),
     "for %0 < 0 {\n%1 : f32 = load b6[0]\n}",
+    # what lies apart is read as it was written
+    "for %0 < 3 {\nstore %95 to b6[20*%0]\n}\nfor %1 < 3 {\n%2 : f32x8 = load b6[20*%1]\n}",
+    "for %0 < 3 {\nstore %95 to b6[20*%0]\n}\nfor %1 < 2 {\n%2 : f32x4 = load b6[44 - 20*%1]\n}",
 )  # fmt: skip
 
 UNWRITTEN: Final = (
@@ -393,6 +396,10 @@ UNWRITTEN: Final = (
     "for %0 < 7 {\nstore %95 to b6[8*%0]\n}\nfor %1 < 64 {\n%2 : f32 = load b6[%1]\n}",
     "for %0 < 8 {\n%1 : f32x8 = load b6[8*%0]\nstore %95 to b6[8*%0]\n}",
     "for %0 < 8 {\nstore %95 to b6[8*%0]\n%1 : f32x8 = load b6[56 - 8*%0]\n}",
+    # what lies apart is read further, or elsewhere, than it was written
+    "for %0 < 2 {\nstore %95 to b6[20*%0]\n}\nfor %1 < 3 {\n%2 : f32x8 = load b6[20*%1]\n}",
+    "for %0 < 3 {\nstore %95 to b6[20*%0]\n}\nfor %1 < 3 {\n%2 : f32x8 = load b6[1 + 20*%1]\n}",
+    "for %0 < 2 {\nstore %95 to b6[20*%0]\n}\nfor %1 < 2 {\n%2 : f32x8 = load b6[20 + 20*%1]\n}",
     # what data says where to write is not known to be everything
     "for %4 < 9 {\n%1 : i32 = load b4[%4]\n%2 : i64 = convert %1\nstore %90 to b6[%2]\n}\n%3 : f32 = load b6[0]",
     # an earlier iteration alone
@@ -715,11 +722,13 @@ def test_what_is_covered_was_written(data):
         bodies[var + 1].repeat(bodies[var], var, extents[var], lambda atom, var=var: atom > var)  # type: ignore[misc]
     first = data.draw(st.integers(-20, 20))
     last = first + data.draw(st.integers(0, 5))
-    step, extent = data.draw(st.integers(-3, 3)), data.draw(st.integers(1, 3))
-    moved = {9: step} if step else {}
-    if bodies[0].covers(0, moved, first, last, {9: (0, extent - 1)}):
-        for x in range(extent):
-            assert set(range(first + step * x, last + step * x + 1)) <= written
+    moving = data.draw(st.lists(st.tuples(st.integers(-6, 6), st.integers(0, 2), st.integers(0, 3)), max_size=2))
+    moved = {9 + place: step for place, (step, _, _) in enumerate(moving) if step}
+    ranges = {9 + place: (least, least + more) for place, (_, least, more) in enumerate(moving)}
+    if bodies[0].covers(0, moved, first, last, ranges):
+        for choice in product(*(range(least, least + more + 1) for _, least, more in moving)):
+            shift = sum(step * x for (step, _, _), x in zip(moving, choice, strict=True))
+            assert set(range(first + shift, last + shift + 1)) <= written
 
 
 def test_a_kernel_of_many_stores_is_checked_in_time():

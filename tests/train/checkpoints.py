@@ -40,7 +40,7 @@ TREE: Final[Tree] = {
 
 def moments(tree: Tree, factor: int = 1) -> Tree:
     """Other bits of the same types and shapes."""
-    return {path: (dtype, (array + array.dtype.type(factor))) for path, (dtype, array) in tree.items()}
+    return {path: (dtype, np.asarray(array + array.dtype.type(factor))) for path, (dtype, array) in tree.items()}
 
 
 def small(path: Path, meta: Meta = META, tree: Tree = TREE) -> Path:

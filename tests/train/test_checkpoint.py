@@ -98,17 +98,22 @@ def trees() -> st.SearchStrategy[dict[str, Stored]]:
     return st.dictionaries(NAMES, inner, max_size=4).map(flat)
 
 
+def filled(salt: bytes, like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array like another one, of other bits."""
+    found: np.ndarray[Any, Any] = np.resize(np.frombuffer(salt, "u1"), like.nbytes).view(like.dtype)
+    return found.reshape(like.shape)
+
+
 @given(trees(), st.binary(min_size=1, max_size=8))
 def test_every_tree_is_read_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, tree: Tree, salt: bytes
 ) -> None:
     """Also one with fields that are called as the optimizer, its moments, or the format's metadata."""
     path = tmp_path_factory.mktemp("tree") / STEP
-    m = {name: (dtype, np.resize(np.frombuffer(salt, "u1"), array.nbytes).view(array.dtype).reshape(array.shape))
-         for name, (dtype, array) in tree.items()}  # fmt: skip
+    m = {name: (dtype, filled(salt, array)) for name, (dtype, array) in tree.items()}
     write(path, STEP, tree, m, tree, META)
     found = read(path, STEP)
-    assert bits(found.parameters) == bits(dict(sorted(tree.items()))) or bits(found.parameters) == bits(tree)
+    assert bits(found.parameters) == bits(tree)
     assert bits(found.state("m")) == bits(m) and bits(found.state("v")) == bits(tree)
     assert bits(read_parameters(path, STEP)) == bits(tree)
     with safetensors.safe_open(path, framework="np") as opened:
@@ -142,11 +147,11 @@ def test_the_official_library_reads_names_numbers_and_metadata(tmp_path: Path) -
     path = small(tmp_path / STEP)
     with safetensors.safe_open(path, framework="np") as opened:
         metadata = opened.metadata()
-        found = {name: opened.get_tensor(name) for name in opened.keys() if "γ" not in name}  # noqa: SIM118
+        found = {name: opened.get_tensor(name) for name in opened.keys() if "γ" not in name}
     for name, array in found.items():
         own = read(path, STEP).tensors[name][1]
         assert array.dtype == own.dtype and array.tobytes() == own.tobytes() and array.shape == own.shape
-    raw = dict(safetensors.deserialize(path.read_bytes()))  # type: ignore[no-untyped-call]  # has no types
+    raw = dict(safetensors.deserialize(path.read_bytes()))
     assert raw["blocks.γ"]["dtype"] == "BF16" and bytes(raw["blocks.γ"]["data"]) == TREE["blocks.γ"][1].tobytes()
     assert metadata["presk.kind"] == "checkpoint"
     assert {name: metadata[f"presk.{name}"] for name in META.__struct_fields__} == {
@@ -167,7 +172,7 @@ def test_what_the_official_library_writes_again_is_read(tmp_path: Path) -> None:
     found = read(other, "other")
     assert found.meta == META and bits(found.parameters) == bits(tree)
     # With another number it is no longer the checkpoint that was written.
-    arrays["gain"] = arrays["gain"] + 1
+    arrays["gain"] = np.asarray(arrays["gain"] + 1)
     safetensors.numpy.save_file(arrays, other, metadata=metadata)
     assert refused(other) == "it is damaged: its contents are not those of its digest"
 
@@ -180,10 +185,10 @@ def test_a_plain_file_gives_parameters_and_is_no_checkpoint(tmp_path: Path) -> N
     arrays = {"w": np.array([[1.5, 2]]), "b": np.array(3, np.float32), "h": np.array([0.5], np.float16)}
     safetensors.numpy.save_file(arrays, path, metadata={"format": "pt"})
     found = read_parameters(path, "export")
-    assert {name: (dtype, array.dtype, array.tolist()) for name, (dtype, array) in found.items()} == {
-        "w": ("F64", np.float64, [[1.5, 2]]),
-        "b": ("F32", np.float32, 3),
-        "h": ("F16", np.float16, [0.5]),
+    assert {name: (dtype, array.dtype.name, array.tolist()) for name, (dtype, array) in found.items()} == {
+        "w": ("F64", "float64", [[1.5, 2]]),
+        "b": ("F32", "float32", 3),
+        "h": ("F16", "float16", [0.5]),
     }
     assert refused(path) == "it is a safetensors file, but no checkpoint"
 
@@ -310,13 +315,17 @@ def test_tensors_that_do_not_belong_together(tmp_path: Path) -> None:
     """The file has `adamw.m.w`, `adamw.v.w` and `w`, two floats each, in this order."""
     path = tmp_path / STEP
     assert changed(path, w=None, adamw_m_q=entry("F32", [2], 16, 24)) == "`adamw.m.q` belongs to no parameter"
-    assert changed(path, w=None, adamw_q=entry("F32", [2], 16, 24)) == "`adamw.q` belongs to no parameter"
-    assert changed(path, adamw_v_w=None, b=entry("F32", [2], 8, 16)) == "it lacks `adamw.v.w`"
+    assert changed(path, adamw_v_w=None, adamw_q=entry("F32", [2], 8, 16)) == "`adamw.q` belongs to no parameter"
+    assert changed(path, adamw_v_w=None, b=entry("F32", [2], 8, 16)) == "it lacks `adamw.m.b`"
     assert changed(path, adamw_m_w=entry("F32", [1, 2], 0, 8)) == "`adamw.m.w` has the shape [1, 2], and `w` [2]"
-    assert changed(path, w=entry("F16", [4], 16, 24), adamw_m_w=entry("F32", [2], 0, 8)) in (
-        "the elements of `w` are of type F16",
-        "`adamw.m.w` has the shape [2], and `w` [4]",
-    )
+    assert changed(path, w=entry("F16", [4], 16, 24)) == "`adamw.m.w` has the shape [2], and `w` [4]"
+    wide = {f"adamw_{one}_w": entry("F32", [2, 1], start, start + 8) for one, start in (("m", 0), ("v", 8))}
+    assert changed(path, w=entry("F16", [2, 2], 16, 24), **wide) == "`adamw.m.w` has the shape [2, 1], and `w` [2, 2]"
+
+
+def test_halves_are_no_elements_of_a_checkpoint(tmp_path: Path) -> None:
+    path = tmp_path / STEP
+    assert changed(path, adamw_m_w=entry("F16", [4], 0, 8)) == "the elements of `adamw.m.w` are of type F16"
 
 
 def test_headers_that_are_none(tmp_path: Path) -> None:
@@ -378,16 +387,9 @@ def test_the_folder_is_made_and_the_file_may_be_read_by_others(tmp_path: Path) -
 
 def test_elements_in_any_order_of_memory(tmp_path: Path) -> None:
     array = np.arange(12.0).reshape(3, 4)
-    tree: Tree = {"w": ("F64", array.T), "b": ("F64", array[::2, 1:3]), "big": ("F64", array.astype(">f8"))}
+    tree: Tree = {"w": ("F64", array.T), "b": ("F64", array[::2, 1:3])}
     path = tmp_path / STEP
-    write(
-        path,
-        STEP,
-        {"w": tree["w"], "b": tree["b"]},
-        {"w": tree["w"], "b": tree["b"]},
-        {"w": tree["w"], "b": tree["b"]},
-        META,
-    )
+    write(path, STEP, tree, tree, tree, META)
     found = read(path, STEP).parameters
     assert found["w"][1].tolist() == array.T.tolist() and found["b"][1].tolist() == [[1, 2], [9, 10]]
 
@@ -494,7 +496,7 @@ def test_what_another_process_is_writing_and_foreign_files_stay(tmp_path: Path) 
         ".hidden",
     ):
         (tmp_path / name).write_text(name)
-    with open(tmp_path / f".{STEP}.busy") as busy:
+    with open(tmp_path / f".{STEP}.busy", "w") as busy:
         fcntl.flock(busy, fcntl.LOCK_EX)
         small(tmp_path / name_of(1))
         assert sorted(one.name for one in tmp_path.iterdir()) == sorted(
@@ -504,18 +506,17 @@ def test_what_another_process_is_writing_and_foreign_files_stay(tmp_path: Path) 
     assert not (tmp_path / f".{STEP}.busy").exists()
 
 
-def test_other_writers_of_a_file_give_one_of_the_two(tmp_path: Path) -> None:
-    """Two processes that write one name: the file is one of theirs, whole."""
+def test_two_processes_that_write_one_name(tmp_path: Path) -> None:
+    """The file is always one of the two, whole, and neither takes what the other is writing for abandoned."""
     path = tmp_path / LAST
-    text = "for _ in range(20):\n    small(path)"
-    arguments = [sys.executable, "-c", PRELUDE + text, str(path)]
-    other = subprocess.Popen(arguments, cwd=Path(__file__).parents[2])
-    try:
-        for _ in range(20):
+    arguments = [sys.executable, "-c", f"{PRELUDE}for _ in range(100):\n    small(path)", str(path)]
+    seen = set()
+    with subprocess.Popen(arguments, cwd=Path(__file__).parents[2]) as other:
+        while other.poll() is None:
             small(path, tree=moments(TREE))
-            assert read(path, LAST).meta == META
-    finally:
-        assert other.wait() == 0
+            seen.add(read(path, LAST).parameters["gain"][1].item())
+    assert other.returncode == 0
+    assert seen <= {0.1, 1.1} and 1.1 in seen
     assert [one.name for one in tmp_path.iterdir()] == [LAST]
 
 
@@ -552,7 +553,6 @@ def test_resolve_takes_the_most_steps(tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_run_alone(tmp_path: Path) -> None:
-    assert resolve(tmp_path) if False else True
     assert resolve(at(tmp_path, 7, LAST).parent) == tmp_path / LAST
 
 

@@ -107,7 +107,7 @@ COUNTS: Final = st.integers(0, 2**53)
 
 
 def events(step: st.SearchStrategy[int]) -> st.SearchStrategy[Event]:
-    texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+    texts = st.text(st.characters(codec="utf-8"), max_size=20)
     return st.one_of(
         st.builds(Step, step, COUNTS, NUMBERS, NUMBERS, NUMBERS, TIMES, COUNTS),
         st.builds(Evaluation, step, NUMBERS, COUNTS, TIMES),

@@ -15,7 +15,8 @@ import pytest
 
 from presk.exact.faults import Fault
 from presk.train.log import Log, Run, read_log
-from presk.train.plot import DOTS, INCHES, draw, form_of, moving_mean, plot, window_of
+from presk.train.picture import DOTS, INCHES, moving_mean, window_of
+from presk.train.plot import draw, form_of, plot
 from presk.train.report import Evaluation, Step
 
 SVG: Final = "{http://www.w3.org/2000/svg}"

@@ -87,7 +87,7 @@ def train(request: Request, ran: RequestLog, overrides: dict[str, Dim], asked: A
     data = _beside(request, asked.file, training.data.path)
     if training.data_info is None:
         window = f"--window {length}" if (length := dict(training.dims).get("T")) is not None else "--window T"
-        return _failed(
+        return failed(
             request,
             Fault(
                 "E8001",
@@ -113,7 +113,7 @@ def train(request: Request, ran: RequestLog, overrides: dict[str, Dim], asked: A
     except Stopped as stopped:
         return _stopped(request, found, typed, stopped)
     except Fault as fault:
-        return _failed(request, fault)
+        return failed(request, fault)
     if isinstance(prepared, AfterAd):
         programs.complain_of(request, prepared.diagnostics, found.sources)
         return True
@@ -128,7 +128,7 @@ def _run(
     if total == 0:
         batch = session_.training.data.batch if session_.training.data else 0
         why = f"`{data.shown}` has fewer samples than a batch of {batch}"
-        return _failed(request, Fault("E8002", f"the run has no step: {why}"))
+        return failed(request, Fault("E8002", f"the run has no step: {why}"))
     last = total if asked.steps is None else asked.steps
     if last > total:
         raise programs.usage(
@@ -141,7 +141,7 @@ def _run(
     reporter = Reporter(
         lambda text: _say(request, text), terminal=request.terminal.is_terminal, columns=request.terminal.columns
     )
-    failed = False
+    bad = False
     try:
         with ExitStack() as stack:
             wanted = _wanted(request, session_, asked, data, last)
@@ -158,24 +158,24 @@ def _run(
                 raise
             except Stopped as stopped:
                 reporter.close()
-                failed = _stopped(request, found, session_.typed, stopped, session_)
+                bad = _stopped(request, found, session_.typed, stopped, session_)
             except Fault as fault:
                 reporter.close()
-                failed = _failed(request, fault)
+                bad = failed(request, fault)
             else:
                 reporter.end()
-            if log is not None and not failed:
+            if log is not None and not bad:
                 done = recorder.last
                 log.end({"step": last, "loss": None if done is None else done.loss})
     except (Stopped, Fault) as error:
         ended = error if isinstance(error, Stopped) else Stopped(error, ())
         return _stopped(request, found, session_.typed, ended, session_)
     except (MemoryError, OSError) as error_:
-        return _failed(request, too_large(error_))
+        return failed(request, too_large(error_))
     finally:
         with suppress(OSError):
             request.stdout.flush()
-    return _drawn(request, asked, recorder) or failed
+    return _drawn(request, asked, recorder) or bad
 
 
 def _drawn(request: Request, asked: Asked, recorder: Recorder) -> bool:
@@ -187,7 +187,7 @@ def _drawn(request: Request, asked: Asked, recorder: Recorder) -> bool:
         run: Run = recorder.run if asked.log is None else read_log(request.path(asked.log), asked.log)
         plotting.plot(request.path(asked.plot), asked.plot, [(name, run)], f"training of {name}")
     except Fault as fault:
-        return _failed(request, fault)
+        return failed(request, fault)
     request.print(f"plot  {asked.plot}")
     return False
 
@@ -285,13 +285,13 @@ def _stopped(
     if stopped.fault.code.startswith(USAGE):
         raise programs.usage(request, stopped.fault.code, stopped.fault.message, stopped.fault.mend)
     if session_ is None or not stopped.trail:
-        return _failed(request, stopped.fault)
+        return failed(request, stopped.fault)
     diagnostics = faulted(typed, session_.core, STEP, session_.after.value, stopped)
     request.complain(programs.diagnostics_text(request, diagnostics, found.sources), end="")
     return True
 
 
-def _failed(request: Request, fault: Fault) -> bool:
+def failed(request: Request, fault: Fault) -> bool:
     """Says what ended a run that stands nowhere in the program."""
     if fault.code.startswith(USAGE):
         raise programs.usage(request, fault.code, fault.message, fault.mend)
