@@ -33,7 +33,7 @@ class Scheduling(Enum):
 
 CLASSES: Final = MappingProxyType(
     {
-        **dict.fromkeys(("run", "train", "serve", "sweep", "golden"), Scheduling.RUN),
+        **dict.fromkeys(("run", "train", "generate", "serve", "sweep", "golden"), Scheduling.RUN),
         **dict.fromkeys(("bench", "calibrate", "autotune", "measure"), Scheduling.MEASURE),
     }
 )

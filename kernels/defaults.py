@@ -15,7 +15,7 @@ from presk.kernels.nests.contraction import Contract, plan
 from presk.kernels.nests.divide import turns
 from presk.kernels.nests.softmax import Softmax
 from presk.kernels.nests.table import lower
-from presk.kernels.wellformed import Illformed, lower_stated
+from presk.kernels.wellformed import Illformed, check
 
 TWO_PASSES: Final = 2
 
@@ -55,7 +55,7 @@ def _contraction(nest: Contract, target: Target, split: Split | None) -> Layout:
 
 def _fits(nest: Nest, layout: Layout, target: Target) -> bool:
     try:
-        lower_stated(nest, layout, target)
+        check(nest, layout, target)
     except Illformed:
         return False
     return True

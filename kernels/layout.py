@@ -34,7 +34,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Weights(msgspec.Struct, frozen=True, array_like=True):
-    """What an operation on one element counts for where it is asked whether a kernel is worth several threads."""
+    """What an operation on one element, and its memory, count for where it is asked whether a kernel is worth several threads."""
 
     moved: int = 1
     """A load or a store."""
@@ -42,6 +42,8 @@ class Weights(msgspec.Struct, frozen=True, array_like=True):
     fma: int = 2
     slow: int = 8
     """A division or a root."""
+    streamed: int = 2
+    """Four bytes of a buffer: each comes from far away once, or goes there."""
 
 
 class Target(msgspec.Struct, frozen=True, array_like=True):

@@ -3,7 +3,7 @@
 The tiles are a fixed list and the target's own one; a plan may state others. Whether a product takes an `add` with it is no point.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import permutations, product
 from typing import Final
 
@@ -12,7 +12,7 @@ from presk.kernels.layout import Form, Layout, Split, Target
 from presk.kernels.nest import Nest
 from presk.kernels.nests.contraction import Contract, plan
 from presk.kernels.nests.softmax import Softmax
-from presk.kernels.wellformed import CHAPTER_COLUMNS, CHAPTER_ROWS, Illformed, lower_stated
+from presk.kernels.wellformed import CHAPTER_COLUMNS, CHAPTER_ROWS, Illformed, check, lower_stated
 
 KBLOCKS: Final = (32, 128)
 DEPTHS: Final = (0, 1, 2)
@@ -21,17 +21,17 @@ UNDIVIDED: Final = Split(0, 1)
 
 def points(nest: Nest, target: Target, workers: tuple[int, ...] = ()) -> Iterator[Layout]:
     """The points of a nest, undivided, and the divisions of its default among numbers of workers."""
-    yield from (one for one in _undivided(nest, target) if fits(nest, one, target))
+    yield from (one for one in _undivided(nest, target) if _fits(check, nest, one, target))
     for depth, number in product(DEPTHS, workers):
         one = Layout(split=Split(depth, number))
-        if fits(nest, one, target):
+        if _fits(lower_stated, nest, one, target):
             yield one
 
 
-def fits(nest: Nest, layout: Layout, target: Target) -> bool:
+def _fits(checked: Callable[[Nest, Layout, Target], object], nest: Nest, layout: Layout, target: Target) -> bool:
     """Whether a layout is well-formed there."""
     try:
-        lower_stated(nest, layout, target)
+        checked(nest, layout, target)
     except Illformed:
         return False
     return True

@@ -44,6 +44,15 @@ class Illformed(Exception):
 
 def lower_stated(nest: Nest, layout: Layout, target: Target) -> Lowered:
     """The kernels of a nest under a layout that somebody stated; `Illformed` where it does not fit."""
+    check(nest, layout, target)
+    lowered = lower(nest, layout, target)
+    if layout.split is not None and layout.split.workers != 1:
+        _split(nest, layout, layout.split, target, lowered)
+    return lowered
+
+
+def check(nest: Nest, layout: Layout, target: Target) -> None:
+    """`Illformed` for a decision that does not fit, but for the division among workers: that takes the kernels to see."""
     match nest:
         case Contract():
             _contraction(nest, layout, target)
@@ -53,10 +62,6 @@ def lower_stated(nest: Nest, layout: Layout, target: Target) -> Lowered:
                     raise Illformed(name, "at this shape the nest is no contraction")
             if layout.passes is not None:
                 _passes(nest, layout.passes)
-    lowered = lower(nest, layout, target)
-    if layout.split is not None and layout.split.workers != 1:
-        _split(nest, layout, layout.split, target, lowered)
-    return lowered
 
 
 def _passes(nest: Nest, passes: int) -> None:

@@ -89,6 +89,11 @@ def finish(command: Sequence[str], folder: Path, environment: Mapping[str, str])
     return Done("".join(lines), used.ru_utime + used.ru_stime, time.perf_counter() - began)
 
 
+def _alone(folder: Path) -> dict[str, str]:
+    """Presk in its own process, with a store of its own."""
+    return {"PRESK_NO_DAEMON": "1", "PRESK_CACHE": str(folder / "store")}
+
+
 def data_files(text: Path, folder: Path, presk: Sequence[str]) -> None:
     """Makes the data files of a text; its characters are one vocabulary for both."""
     content = text.read_text("utf-8")
@@ -98,7 +103,7 @@ def data_files(text: Path, folder: Path, presk: Sequence[str]) -> None:
         (folder / f"{name}.txt").write_text(part, "utf-8")
         options = ["--window", str(WINDOW), "--stride", str(stride), "--vocab", "vocabulary.json"]
         command = [*presk, "data", "pack", f"{name}.txt", *options, "--out", f"data/{name}.psk.d"]
-        finish(command, folder, {"PRESK_NO_DAEMON": "1"})
+        finish(command, folder, _alone(folder))
 
 
 def program(steps: int, characters: int) -> str:
@@ -120,8 +125,7 @@ def in_presk(folder: Path, presk: Sequence[str], seed: int, realization: str) ->
     """Trains with `presk train`."""
     command = [*presk, "train", PROGRAM.name, "--realize", realization, "--threads", "1", "--seed", str(seed)]
     command += ["--eval-data", "data/validation.psk.d", "--log", "log.jsonl"]
-    environment = {**ONE_THREAD, "PRESK_NO_DAEMON": "1", "PRESK_CACHE": str(folder / "store")}
-    done = finish(command, folder, environment)
+    done = finish(command, folder, {**ONE_THREAD, **_alone(folder)})
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
     steps = [line for line in lines if line["kind"] == "step"]
     last = [line for line in lines if line["kind"] == "evaluation"][-1]
@@ -165,7 +169,7 @@ def machine() -> dict[str, Any]:
 
 def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """The results, a line for each."""
-    lines = [f"{'':<24}{'validation loss':>16}{'CPU-seconds':>14}{'of them steps':>15}"]
+    lines = [f"{'':<24}{'validation loss':>16}{'CPU-seconds':>14}{'steps, wall s':>15}"]
     for name, row in rows.items():
         steps = f"{row['training']:.1f}" if "training" in row else "–"
         lines.append(f"{name:<24}{row['validation']:>16.4f}{row['cpu_seconds']:>14.1f}{steps:>15}")

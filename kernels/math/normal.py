@@ -64,8 +64,10 @@ def gelu_32(v: Lanes, x: Value) -> Value:
     kept = v.at_least(x, -_FAR_32)
     a = v.at_most(v.abs(kept), _FAR_32)
     tail = _quotient_32(v, a, _bell_32(v, a), TAIL_32, TAIL_32_BELOW)
+    # As `_reflected`, of a tail that is not negative.
+    phi = v.abs(v.sub(v.select(v.less(0.0, kept), 1.0, 0.0), tail))
     # At arguments below 2⁻¹²⁵ the value is x/2 and a little more, and x/2 may be a tie of binary32: the addition decides it.
-    return v.fma(kept, _reflected(v, kept, tail), _NUDGE)
+    return v.fma(kept, phi, _NUDGE)
 
 
 def signed(b: Builder, x: Value, y: Value) -> Value:

@@ -1,8 +1,8 @@
 """The default division of a nest among threads: above so many weighted operations, the outermost loop that can be divided.
 
 What a nest costs is counted in the kernels that compute it undivided: every operation, load and store of every iteration and lane,
-with the weights of the target. Whether a nest is divided is so a fixed function of the nest, its other decisions and the target;
-among how many threads is the driver's, and no bit depends on it.
+and every byte of their operands and results once, with the weights of the target. Whether a nest is divided is so a fixed function of the nest,
+its other decisions and the target; among how many threads is the driver's, and no bit depends on it.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,6 +35,9 @@ from presk.kernels.nest import Lowered
 
 DEEPEST: Final = 2
 """The deepest loop that is divided."""
+
+_WORD: Final = 4
+"""Bytes."""
 
 ENOUGH: Final = 8
 """Iterations that can be divided among a few threads: of fewer one thread might have twice what another one has."""
@@ -84,8 +87,9 @@ def _scratch(lowered: Lowered) -> int:
 
 
 def weight(kernel: Kernel, weights: Weights) -> int:
-    """The operations of a kernel, weighted."""
-    return _weight(kernel.body, weights, {})
+    """The operations of a kernel and the bytes that it streams, weighted."""
+    streamed = sum(one.size * SIZES[one.elem] for one in kernel.buffers if one.access is not Access.SCRATCH)
+    return _weight(kernel.body, weights, {}) + weights.streamed * streamed // _WORD
 
 
 def _weight(body: Iterable[AnyStmt], weights: Weights, lanes: dict[int, int]) -> int:

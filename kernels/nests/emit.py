@@ -19,6 +19,11 @@ ABREAST: Final = 4
 """Registers of f64 that are worked on at once."""
 
 
+MOST_PARTS: Final = 64
+LEAST_PARTS: Final = 8
+"""Enough for each of a few threads to have as much to do as the others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spot:
     """A place along an axis: `base + Σ step · variable`."""
@@ -69,6 +74,11 @@ def narrowed(lanes: int, least: int, rest: int) -> int:
     return lanes
 
 
+def parts(size: int) -> int:
+    """Into how many equal parts a divided loop is taken whose iterations need scratch memory: few, if there are such."""
+    return next((one for one in range(MOST_PARTS, LEAST_PARTS - 1, -1) if size % one == 0), size)
+
+
 def load(
     b: Builder,
     buffer: int,
@@ -99,12 +109,14 @@ class Loops:
     """Writes the loops of a kernel over its axes, outermost first. The loop at depth `split` is divided among workers.
 
     No loop is written for an axis of length 1, unless it is that loop. `shared` says that iterations of loops inside the divided
-    one, or of all loops if none is divided, use the same scratch memory, one after the other.
+    one, or of all loops if none is divided, use the same scratch memory, one after the other; of the divided loop `parts` of its
+    axis are then written, with scratch memory of their own, and `part` is the place among them while a body is written.
     """
 
     b: Builder
     split: int | None = None
     shared: bool = False
+    part: Spot = ORIGIN
 
     def apart(self, depth: int) -> bool:
         """Whether iterations of the loop at a depth are independent."""
@@ -119,6 +131,13 @@ class Loops:
     ) -> None:
         if not shape:
             body(spots)
+        elif self.shared and depth == self.split:
+            several = parts(shape[0])
+            with self.b.loop(several, parallel=True, split=True) as i:
+                self.part = Spot(((i, 1),))
+                with self.b.loop(shape[0] // several) as j:
+                    spot = Spot(((i, shape[0] // several), (j, 1)))
+                    self._over(shape[1:], (*spots, spot), body, depth + 1)
         elif shape[0] == 1 and depth != self.split:
             self._over(shape[1:], (*spots, ORIGIN), body, depth + 1)
         else:
@@ -140,6 +159,7 @@ class Loops:
             body(ORIGIN, lanes, None)
         elif full:
             with self.b.loop(full, parallel=self.apart(depth), split=split) as i:
+                self.part = Spot(((i, 1),)) if split else self.part
                 body(Spot(((i, lanes),)), lanes, None)
         if not rest:
             return
@@ -148,6 +168,7 @@ class Loops:
         if split:
             # A kernel with a divided loop stores in divided loops only; one of length 1 is the last worker's.
             with self.b.loop(1, parallel=True, split=True):
+                self.part = Spot((), full)
                 body(Spot((), full * lanes), width, some)
         else:
             body(Spot((), full * lanes), width, some)

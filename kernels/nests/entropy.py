@@ -7,11 +7,11 @@ that are not negative, and the derivative (exp(x − m) / s − [k = target]) ·
 from presk.kernels.build import Builder, Value
 from presk.kernels.ir import Access, Elem, Index
 from presk.kernels.layout import Layout, Target
-from presk.kernels.math import apply
+from presk.kernels.math import apply, exp_not_above_0
 from presk.kernels.nest import Launch, Lowered, Nest, Place, Slot, Step, Use
 from presk.kernels.nests import rows
 from presk.kernels.nests.axes import count
-from presk.kernels.nests.emit import Loops, Spot, address, divided, fitting, lanes_for, load, store
+from presk.kernels.nests.emit import Loops, Spot, abreast_for, address, divided, fitting, lanes_for, load, parts, store
 
 
 class CrossEntropy(Nest, frozen=True):
@@ -86,13 +86,13 @@ class _Rows:
 
     def exp(self, x: Value, top: Value) -> Value:
         """exp(x − maximum)."""
-        return apply(self.b, "exp", [self.b.sub(x, top)], None)
+        return exp_not_above_0(self.b, self.b.sub(x, top))
 
 
 def lower(nest: CrossEntropy, layout: Layout, target: Target) -> Lowered:
     """The loops of a cross-entropy."""
     b = Builder()
-    body = _Rows(b, nest, lanes_for(layout, target, nest.arithmetic))
+    body = _Rows(b, nest, abreast_for(layout, target, nest.arithmetic))
     out = b.buffer(nest.elem, nest.rows, Access.OUT)
 
     def row(at: tuple[Spot, ...]) -> None:
@@ -100,7 +100,8 @@ def lower(nest: CrossEntropy, layout: Layout, target: Target) -> Lowered:
         tops = b.splat(top, body.lanes)
 
         def term(k: Spot, lanes: int, some: int | None) -> Value:
-            return b.convert(body.exp(body.logit(at[0], k, lanes, some), tops), nest.accumulate)
+            mine = tops if lanes == body.lanes else b.splat(top, lanes)
+            return b.convert(body.exp(body.logit(at[0], k, lanes, some), mine), nest.accumulate)
 
         total = rows.total(b, nest.size, body.lanes, nest.accumulate, term)
         chosen = b.sub(top, body.logit(at[0], body.target(at[0])))
@@ -115,7 +116,7 @@ def lower(nest: CrossEntropy, layout: Layout, target: Target) -> Lowered:
 def lower_vjp(nest: CrossEntropyVjp, layout: Layout, target: Target) -> Lowered:
     """The loops of the derivative: the exponentials of a row are kept, in the result or in scratch memory, and then scaled."""
     b = Builder()
-    body = _Rows(b, nest, lanes_for(layout, target, nest.arithmetic))
+    body = _Rows(b, nest, abreast_for(layout, target, nest.arithmetic))
     size = nest.rows * nest.size
     cts = b.buffer(nest.ct, nest.rows)
     out = b.buffer(nest.elem, size, Access.OUT)
@@ -125,10 +126,12 @@ def lower_vjp(nest: CrossEntropyVjp, layout: Layout, target: Target) -> Lowered:
     narrow = nest.elem is not nest.arithmetic
     kept = out
     if narrow and size:
-        held = size if split is not None else nest.size
+        held = nest.size * (parts(nest.rows) if split is not None else 1)
         kept = b.buffer(nest.arithmetic, held, Access.SCRATCH)
         scratch = ((nest.arithmetic, held),)
         slots.append(Slot(Place.SCRATCH, 0))
+
+    loops = Loops(b, split, shared=narrow)
 
     def row(at: tuple[Spot, ...]) -> None:
         where = at[0]
@@ -136,10 +139,12 @@ def lower_vjp(nest: CrossEntropyVjp, layout: Layout, target: Target) -> Lowered:
         tops = b.splat(top, body.lanes)
 
         def place(k: Spot) -> Index:
-            return address(b, (where, 0 if narrow and split is None else nest.size), (k, 1))
+            if not narrow:
+                return address(b, (where, nest.size), (k, 1))
+            return address(b, (loops.part, 0 if split is None else nest.size), (k, 1))
 
         def term(k: Spot, lanes: int, some: int | None) -> Value:
-            value = body.exp(body.logit(where, k, lanes, some), tops)
+            value = body.exp(body.logit(where, k, lanes, some), tops if lanes == body.lanes else b.splat(top, lanes))
             store(b, kept, nest.arithmetic, place(k), value, count=some)
             return b.convert(value, nest.accumulate)
 
@@ -149,15 +154,17 @@ def lower_vjp(nest: CrossEntropyVjp, layout: Layout, target: Target) -> Lowered:
         share = b.div(load(b, kept, place(chosen), nest.arithmetic), total)
         totals, ctv = b.splat(total, body.lanes), b.splat(ct, body.lanes)
 
-        def scaled(k: Spot, some: int | None) -> None:
-            value = b.div(load(b, kept, place(k), nest.arithmetic, body.lanes, count=some), totals)
-            store(b, out, nest.elem, address(b, (where, nest.size), (k, 1)), b.mul(value, ctv), count=some)
+        def scaled(k: Spot, lanes: int, some: int | None) -> None:
+            sums, scale = (totals, ctv) if lanes == body.lanes else (b.splat(total, lanes), b.splat(ct, lanes))
+            value = b.div(load(b, kept, place(k), nest.arithmetic, lanes, count=some), sums)
+            store(b, out, nest.elem, address(b, (where, nest.size), (k, 1)), b.mul(value, scale), count=some)
 
-        Loops(b).vectors(nest.size, body.lanes, scaled, depth=0)
+        least = min(body.lanes, lanes_for(layout, target, nest.arithmetic))
+        Loops(b).wide(nest.size, body.lanes, least, scaled, depth=0)
         # The target's element, over what the vectors wrote there.
         value = b.mul(b.sub(share, b.const(nest.arithmetic, 1.0)), ct)
         store(b, out, nest.elem, address(b, (where, nest.size), (chosen, 1)), value)
 
     if size:
-        Loops(b, split, shared=narrow).over((nest.rows,), row)
+        loops.over((nest.rows,), row)
     return Lowered((Step(b.kernel(), tuple(slots)),), scratch)

@@ -2,7 +2,8 @@
 
 A map is a fusion group or one elementwise primitive. Its axes are the result's, merged where every operand allows it. What an
 operand, or a step of the expression, does not depend on the inner axes for is computed in front of their loops, once; the innermost
-axis is taken in vectors, several registers at once. Everything inside is in the arithmetic type: loads convert, and the one rounding is the store's.
+axis is taken in vectors, several registers at once. Everything inside is in the arithmetic type: loads convert, and the one rounding
+is the store's.
 """
 
 from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ from typing import Final
 
 from presk.kernels.build import Builder, Value
 from presk.kernels.ir import Elem
-from presk.kernels.nests.emit import ORIGIN, Spot, kept, larger
+from presk.kernels.nests.emit import ORIGIN, Spot, larger, narrowed
 
 BLOCK: Final = 4096
 PARTS: Final = 16
@@ -77,10 +77,17 @@ def _block(b: Builder, start: Spot, size: int, lanes: int, neutral: Value, eleme
     for j in range(vectors):
         count = min(rest - j * lanes, lanes)
         if count > 0:
-            some = None if count == lanes else count
-            value = element(start.on(full * PARTS + j * lanes), lanes, some)
-            parts[j] = join(b, parts[j], kept(b, value, some, first))
+            width = narrowed(lanes, 1, count)
+            value = element(start.on(full * PARTS + j * lanes), width, None if count == width else count)
+            parts[j] = join(b, parts[j], _filled(b, value, count, neutral, lanes))
     return _pairwise(b, parts, join)
+
+
+def _filled(b: Builder, x: Value, count: int, neutral: Value, lanes: int) -> Value:
+    """The first `count` lanes of x, and a number in those behind, `lanes` in all."""
+    if count == lanes:
+        return x
+    return b.shuffle(x, b.splat(neutral, x.lanes), (*range(count), *[x.lanes] * (lanes - count)))
 
 
 def _pairwise(b: Builder, parts: Sequence[Value], join: Join) -> Value:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from presk.kernels.build import Builder, Value
-from presk.kernels.ir import Access, CompareOp, Elem
+from presk.kernels.ir import Access, CompareOp, Elem, Index
 from presk.kernels.layout import Layout, Target
-from presk.kernels.math import apply
+from presk.kernels.math import exp_not_above_0
 from presk.kernels.nest import Fault, Launch, Lowered, Nest, Place, Slot, Step, Use
 from presk.kernels.nests import rows
 from presk.kernels.nests.axes import Shape, Strides, attr, axis_of, collapse, count, laid, places, row_major
@@ -21,6 +21,7 @@ from presk.kernels.nests.emit import (
     ORIGIN,
     Loops,
     Spot,
+    abreast_for,
     address,
     divided,
     fitting,
@@ -28,6 +29,7 @@ from presk.kernels.nests.emit import (
     lanes_for,
     larger,
     load,
+    parts,
     store,
 )
 from presk.prims.attrs import Align
@@ -94,7 +96,8 @@ class _Body:
         self.b = b
         self.nest = nest
         self.after = nest.after or (() if nest.last else (1,))
-        self.lanes = lanes_for(layout, target, nest.arithmetic)
+        self.lanes = abreast_for(layout, target, nest.arithmetic)
+        self.least = lanes_for(layout, target, nest.arithmetic)
         self.slots = [Slot(Place.INPUT, 0)]
         size = count(nest.before) * nest.size * count(nest.after)
         self.rows = count(nest.before) * count(nest.after) if nest.mask is not None and size else 0
@@ -125,18 +128,18 @@ class _Body:
             self.slots.append(Slot(Place.SCRATCH, 0))
 
     def _scratch(self) -> int:
-        """The strides and the size of scratch memory: a row, or a vector's rows side by side, for each place along the loops up to the
-        divided one, whose iterations run at once."""
+        """The strides and the size of scratch memory: a row, or a vector's rows side by side, for each place along the loops
+        around the divided one and for each of its parts, which run at once."""
         nest, before = self.nest, len(self.nest.before)
         lanes = 1 if nest.last else fitting(self.lanes, self.after[-1])
         sizes = [*nest.before, *self.after]
         if sizes and not nest.last:
             sizes[-1] = -(-sizes[-1] // lanes)
-        mine = 0 if self.loops.split is None else self.loops.split + 1
+        split = self.loops.split
+        if split is not None and (nest.last or split < len(sizes) - 1):
+            sizes[split] = parts(sizes[split])
+        mine = 0 if split is None else split + 1
         strides = [nest.size * lanes * stride for stride in row_major(sizes[:mine])] + [0] * (len(sizes) - mine)
-        if not nest.last:
-            # The place of a vector is a multiple of its lanes.
-            strides[-1] //= lanes
         self.kept_strides = (*strides[:before], lanes, *strides[before:])
         return nest.size * lanes * count(sizes[:mine])
 
@@ -163,7 +166,7 @@ class _Body:
         tops = b.splat(top, lanes)
 
         def term(spot: Spot, width: int, some: int | None) -> Value:
-            value = self._exp((*at, spot), tops, some)
+            value = self._exp((*at, spot), tops if width == lanes else b.splat(top, width), some)
             if self.keeps:
                 self._keep((*at, spot), value, some)
             return b.convert(value, nest.accumulate)
@@ -171,12 +174,16 @@ class _Body:
         total = rows.total(b, nest.size, lanes, nest.accumulate, term)
         if self.rows:
             self._flag(at, total, None)
-        sums = b.splat(b.convert(total, nest.arithmetic), lanes)
+        sum_ = b.convert(total, nest.arithmetic)
+        sums = b.splat(sum_, lanes)
 
-        def quotient(spot: Spot, some: int | None) -> None:
-            self._divide((*at, spot), tops, sums, some)
+        def quotient(spot: Spot, width: int, some: int | None) -> None:
+            if width == lanes:
+                self._divide((*at, spot), tops, sums, some)
+            else:
+                self._divide((*at, spot), b.splat(top, width), b.splat(sum_, width), some)
 
-        Loops(b).vectors(nest.size, lanes, quotient, depth=0)
+        Loops(b).wide(nest.size, lanes, min(lanes, self.least), quotient, depth=0)
 
     # --- columns: lanes along the last axis behind ---
 
@@ -234,22 +241,36 @@ class _Body:
         return holds(b, load(b, self.mask, index, Elem.I32, lanes, stride=self._stride(strides), count=some))
 
     def _exp(self, spots: Sequence[Spot], tops: Value, some: int | None) -> Value:
-        """exp(x − maximum); 0 where the mask refuses."""
+        """exp(x − maximum); 0 where the mask refuses, whatever larger number may stand there."""
         b, lanes = self.b, tops.lanes
-        value = apply(b, "exp", [b.sub(self._x(spots, lanes, some, refused=False), tops)], None)
+        value = exp_not_above_0(b, b.sub(self._x(spots, lanes, some, refused=False), tops))
         if self.nest.mask is None:
             return value
         return b.select(self._allowed(spots, lanes, some), value, b.const(value.elem, 0.0, lanes))
 
+    def _kept(self, spots: Sequence[Spot]) -> Index:
+        """Where an exponential is kept."""
+        if not self.scratch:
+            return address(self.b, *zip(spots, self.kept_strides))
+        split, axis = self.loops.split, len(self.nest.before)
+        part = None if split is None else split if split < axis else split + 1
+        return address(
+            self.b,
+            *(
+                (self.loops.part if place == part else spot, stride)
+                for place, (spot, stride) in enumerate(zip(spots, self.kept_strides))
+            ),
+        )
+
     def _keep(self, spots: Sequence[Spot], value: Value, some: int | None) -> None:
-        index = address(self.b, *zip(spots, self.kept_strides))
+        index = self._kept(spots)
         store(self.b, self.kept, self.nest.arithmetic, index, value, count=some if self.nest.last else None)
 
     def _divide(self, spots: Sequence[Spot], tops: Value, sums: Value, some: int | None) -> None:
         """Stores quotients."""
         b = self.b
         if self.keeps:
-            index = address(b, *zip(spots, self.kept_strides))
+            index = self._kept(spots)
             held = some if self.nest.last else None
             value = load(b, self.kept, index, self.nest.arithmetic, sums.lanes, count=held)
         else:

@@ -93,7 +93,8 @@ def _launch(row: Launch, kernel: Kernel) -> str:
         for place, buffer in zip(row.places, kernel.buffers, strict=True)
     )
     name = "copy" if row.move else f"{row.site}, prepared" if row.quiet else row.site
-    return f"{name}: kernel {row.kernel}: {places}"
+    stated = f", on {row.workers} workers" if row.workers > 1 else ""
+    return f"{name}{stated}: kernel {row.kernel}: {places}"
 
 
 def _place(place: Ref) -> str:

@@ -37,8 +37,9 @@ import msgspec
 from presk.core.fusion import partition
 from presk.core.ir import Binding, Function, Prim, Program
 from presk.prims.attrs import AxisNames
-from presk.prims.nests import NESTS, Filled, Hyper, Regrouped, Same, Structure, Structured
+from presk.prims.nests import NESTS, Converted, Filled, Hyper, Regrouped, Same, Structure, Structured
 from presk.realize.record import Malformed, Realization, known_keys, meant, parse_record, read_json
+from presk.types.type import Hyper as HyperType
 from presk.types.type import Real, Type
 
 FORMS: Final = ("tiled", "row-wise")
@@ -287,6 +288,9 @@ def kind(binding: Binding, types: Mapping[int, Type]) -> Kind:
     assert isinstance(binding.op, Prim)
     match NESTS[binding.op.name]:
         case Same() | Filled() | Regrouped() | Hyper():
+            return Kind.NOTHING
+        case Converted() if isinstance(types[binding.op.args[0]], HyperType):
+            # The host makes a scalar of a hyperparameter.
             return Kind.NOTHING
         case Structured(Structure.SOFTMAX):
             return Kind.SOFTMAX

@@ -155,6 +155,12 @@ class Training:
         shown = checkpoint.shown_as(file.path, file.shown, path)
         found = checkpoint.read(path, shown)
         meta, own = found.meta, self.meta(found.meta.step, _NOTHING)
+        # Shapes first: of a program of other sizes they say more than its digest.
+        expected, stored = self.expected, found.parameters
+        kinds = {
+            name: (expected[name][0], stored[name][0]) if name in stored else one for name, one in expected.items()
+        }
+        check_fits(stored, kinds, shown)
         for name, what in _SAME.items():
             ours, theirs = getattr(own, name), getattr(meta, name)
             if ours != theirs:
@@ -169,7 +175,7 @@ class Training:
         if (meta.epoch, meta.batch) != (at.epoch, at.batch):
             raise _differs(shown, "place in the data", f"{meta.epoch}:{meta.batch}", f"{at.epoch}:{at.batch}")
         for tree in (found.parameters, found.state("m"), found.state("v")):
-            check_fits(tree, self.expected, shown)
+            check_fits(tree, expected, shown)
         return found
 
     def _clear(self, folder: Named) -> None:
@@ -199,18 +205,18 @@ class Training:
         assert training.data is not None
         data = stack.enter_context(DataFile(asked.data.path, asked.data.shown))
         data.check()
-        if data.contents.sample != self.data.contents.sample:
-            raise Fault(
-                OTHER_DATA,
-                f"the samples of `{asked.data.shown}` are `{data.contents.sample}`, those of the training "
-                f"`{self.data.contents.sample}`",
-                mend="pack it with the same --window, and with --vocab of the training's data file",
-            )
         if _vocabulary(data.contents.vocabulary) != _vocabulary(self.data.contents.vocabulary):
             raise Fault(
                 OTHER_DATA,
                 f"the vocabulary of `{asked.data.shown}` is not that of `{self._wanted.data.shown}`",
                 mend=f"pack it with --vocab {self._wanted.data.shown}",
+            )
+        if data.contents.sample != self.data.contents.sample:
+            raise Fault(
+                OTHER_DATA,
+                f"the samples of `{asked.data.shown}` are `{data.contents.sample}`, those of the training "
+                f"`{self.data.contents.sample}`",
+                mend="pack it with the same --window",
             )
         stream = Stream(data, seed=None, batch=training.data.batch, indices=np.int32)
         if stream.per_epoch == 0:
@@ -307,7 +313,7 @@ def _differs(shown: str, what: str, theirs: object, ours: object) -> Fault:
     notes = () if what == "program" else (f"the checkpoint's: {theirs}", f"this run's: {ours}")
     return Fault(
         MISFIT,
-        f"`{shown}` is of another run: the {what} differs",
+        f"`{shown}` is of another run, which differs in its {what}",
         notes=notes,
         mend="to begin a new run from its parameters alone: --params",
     )

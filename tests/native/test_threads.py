@@ -107,10 +107,10 @@ def test_another_loop_is_divided_where_the_outermost_has_one_turn() -> None:
 
 
 def test_weights() -> None:
-    """Counted by hand: 6 · 7 places of 5 products each."""
+    """Counted by hand: 6 · 7 places of 5 products each, and the elements of operands and result once."""
     x, w, y = (Operand(Kind.REAL, Elem.F32, shape, (None, None)) for shape in ((6, 5), (5, 7), (6, 7)))
     launch = rule("dot", Use((x, w), y, F32, {}, {}))
     assert isinstance(launch, Launch)
     (step,) = lower(launch.nest, Layout(tile=(1, 1), lanes=1, pack=False), X86_64_V3.target).steps
     target = X86_64_V3.target
-    assert weight(step.kernel, target.weights) == 6 * 7 * (5 * (2 + 1 + 1) + 1)
+    assert weight(step.kernel, target.weights) == 6 * 7 * (5 * (2 + 1 + 1) + 1) + 2 * (6 * 5 + 5 * 7 + 6 * 7)

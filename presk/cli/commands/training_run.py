@@ -139,7 +139,9 @@ def _run(
         return False
     recorder = Recorder()
     reporter = Reporter(
-        lambda text: _say(request, text), terminal=request.terminal.is_terminal, columns=request.terminal.columns
+        lambda text: _say(request, text),
+        terminal=request.terminal.is_terminal and request.env.get("TERM") != "dumb",
+        columns=request.terminal.columns,
     )
     bad = False
     try:

@@ -1,0 +1,252 @@
+"""Plans on the command line: what they change, what they refuse, and that no bit depends on them.
+
+`make plan-check` does more of it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from presk.kernels.ir import For
+from presk.kernels.layout import Form, Layout
+from presk.kernels.nests.contraction import Contract
+from tests.cli.console import Console
+from tests.conftest import Golden
+from tests.native.planned import contractions, differs, nests_of
+from tests.native.support import driver_of, given_to, interpreted, native, same, traced
+from tests.native.test_corpus import FILES, PREFIX, TYPES, defined, differentiated, entries, lengths, loaded
+
+LEVEL: Final = ("--level", "x86-64-v3")
+PROGRAM: Final = """\
+dim B
+dim T
+
+module Attention {
+  param w : ℝ[D: 16, out: 24]  init = normal(std = 0.5)
+
+  fn apply(x : ℝ[batch: B, seq: T, D: 16]) -> ℝ[batch: B, seq: T, out: 24] = x · w
+}
+
+fn attend(q : ℝ[batch: B, heads: 2, seq: T, hd: 8], k : ℝ[batch: B, heads: 2, seq2: T, hd: 8],
+          v : ℝ[batch: B, heads: 2, seq2: T, hd: 8]) -> ℝ[batch: B, heads: 2, seq: T, hd: 8] =
+  let s = ein[batch, heads, seq, seq2](q * k)
+  let a = softmax(axis seq2, s * 0.35, where = causal_mask(seq: T))
+  ein[batch, heads, seq, hd](a * v)
+
+fn loss(θ : params Attention, x : ℝ[batch: B, seq: T, D: 16]) -> ℝ[] =
+  mean(tanh(Attention.apply(θ, x) * 2 + 1)^2)
+
+fn loss_grad(θ : params Attention, x : ℝ[batch: B, seq: T, D: 16]) -> params Attention =
+  grad(λ θ. loss(θ, x))(θ)
+"""
+ATTENTION: Final[dict[str, Any]] = {
+    "realization": "f32",
+    "profile": "out/profile.json",
+    "layout": {
+        "attend/%3": {
+            "tile": [4, 16],
+            "kblock": 32,
+            "order": "JIK",
+            "lanes": 4,
+            "pack": True,
+            "split": {"depth": 1, "workers": 10},
+        },
+        "attend/%8": {"passes": 2},
+        "attend/%9": {"form": "row-wise"},
+    },
+}
+RUN: Final = ("run", "plan.psk", "--backend", "native", "--threads", "2", "--entry")
+ATTEND: Final = (*RUN, "attend", "--dim", "B=2", "--dim", "T=12")
+LOSS: Final = (*RUN, "loss", "--dim", "B=2", "--dim", "T=12")
+
+
+@pytest.fixture
+def console(tmp_path: Path) -> Console:
+    made = Console(tmp_path)
+    made.write("plan.psk", PROGRAM)
+    return made
+
+
+def plan(layout: dict[str, Any], realization: Any = "f32", **more: Any) -> str:
+    return json.dumps({"realization": realization, **more, "layout": layout})
+
+
+SCORES, WEIGHTS, VALUES = ATTENTION["layout"]
+"""Nests of `attend`, by their numbers in its core."""
+
+
+def test_the_plan_of_an_attention(console: Console) -> None:
+    """A tile, blocks, lanes, a panel and ten workers for the scores, two passes, rows for the values: the default's output."""
+    console.write("plans/attention.json", json.dumps(ATTENTION))
+    line = ("run", "plan.psk", "--entry", "attend", "--dim", "B=2", "--dim", "T=40", "--json")
+    wanted = console.presk(*line, "--backend", "native", "--realize", "f32").out
+    assert json.loads(wanted)
+    for backend in ("native", "kernel"):
+        ran = console.presk(*line, "--backend", backend, "--threads", "10", "--plan", "@plans/attention.json")
+        assert (ran.code, ran.out, ran.err) == (0, wanted, ""), ran.err
+    dump = ("dump", "plan.psk", "--stage", "kernel", "--entry", "attend", "--dim", "B=2", "--dim", "T=40", *LEVEL)
+    plain = console.presk(*dump, "--realize", "f32").out
+    assert console.presk(*dump, "--plan", "@plans/attention.json").out != plain
+    assert console.presk(*dump, "--plan", plan({})).out == plain
+
+
+def test_every_decision_is_seen_in_the_kernels_and_in_no_number(console: Console) -> None:
+    line = ("run", "plan.psk", "--entry", "attend", "--dim", "B=2", "--dim", "T=12", "--threads", "2", "--json")
+    dump = ("dump", "plan.psk", "--stage", "kernel", "--entry", "attend", "--dim", "B=2", "--dim", "T=12", *LEVEL)
+    wanted = console.presk(*line, "--backend", "native", "--realize", "f32").out
+    base = {"tile": [2, 4], "lanes": 4, "pack": True}
+    seen = {console.presk(*dump, "--realize", "f32").out}
+    for layout in (
+        {SCORES: base},
+        {SCORES: {**base, "tile": [1, 4]}},
+        {SCORES: {**base, "lanes": 1}},
+        {SCORES: {**base, "lanes": 1, "pack": False}},
+        {SCORES: {**base, "order": "JI"}},
+        {SCORES: {**base, "split": {"depth": 1, "workers": 2}}},
+        {SCORES: {"form": "row-wise"}},
+        {WEIGHTS: {"passes": 3}},
+        {WEIGHTS: {"split": {"depth": 0, "workers": 2}}},
+    ):
+        text = console.presk(*dump, "--plan", plan(layout)).out
+        assert text and text not in seen, layout
+        seen.add(text)
+        ran = console.presk(*line, "--backend", "native", "--plan", plan(layout))
+        assert (ran.code, ran.out) == (0, wanted), ran.err
+
+
+def test_half_of_the_threads_take_a_division(console: Console) -> None:
+    """The workers that a plan states, not all that there are."""
+    dump = ("dump", "plan.psk", "--stage", "driver", "--entry", "attend", "--dim", "B=2", "--dim", "T=12", *LEVEL)
+    one, two = (
+        console.presk(*dump, "--plan", plan({SCORES: {"split": {"depth": 0, "workers": workers}}})).out
+        for workers in (2, 4)
+    )
+    assert f"{SCORES}, on 2 workers: kernel" in one and f"{SCORES}, on 4 workers: kernel" in two
+    for workers in (2, 4):
+        split = plan({SCORES: {"split": {"depth": 0, "workers": workers}}})
+        line = ("run", "plan.psk", "--entry", "attend", "--dim", "B=2", "--dim", "T=12", "--backend", "native")
+        assert console.presk(*line, "--threads", "4", "--plan", split).code == 0
+
+
+def test_what_is_refused(console: Console, golden: Golden) -> None:
+    console.write("broken.json", '{"realization": "f32",}')
+    console.write("nowhere.json", '{"realization": "@missing.json"}')
+    for text in (
+        "f32",
+        "[]",
+        "@missing.json",
+        "@broken.json",
+        "@nowhere.json",
+        "{}",
+        plan({}, "f16"),
+        plan({}, {"default": "f32", "functions": {"attnd": "f64"}}),
+        plan({}, profile=3),
+        plan({}, layouts={}),
+        plan([]),  # type: ignore[arg-type]
+        plan({"attend/%77": {}}),
+        plan({"attnd/%3": {}}),
+        plan({"attend/%5": {}}),
+        plan({SCORES: {"passes": 2}}),
+        plan({WEIGHTS: {"tile": [1, 4]}}),
+        plan({WEIGHTS: {"lanes": 4}}),
+        plan({SCORES: {"tiles": [1, 4]}}),
+        plan({SCORES: {"tile": [3, 6]}}),
+        plan({SCORES: {"order": "JIK"}}),
+        plan({SCORES: {"form": "row-wise", "pack": True}}),
+        plan({SCORES: {"epilogue": True}}),
+        plan({SCORES: {"split": {"depth": 0, "workers": 7}}}),
+        plan({SCORES: {"lanes": 4, "pack": False}}),
+        plan({VALUES: {"lanes": 16}}),
+        plan({VALUES: {"form": "row-wise"}}, "bf16"),
+        plan({VALUES: {"kblock": 32, "order": "KIJ"}}, "bf16"),
+        plan({WEIGHTS: {"passes": 2}}, "bf16"),
+        plan({VALUES: {"split": {"depth": 2, "workers": 2}}}),
+    ):
+        ran = console.presk(*ATTEND, *LEVEL, "--plan", text)
+        assert ran.code == (2 if "E9002" in ran.err else 4) and ran.out == ""
+    inside = console.presk(*LOSS, "--plan", plan({"loss/%4": {"split": "none"}}))
+    assert inside.code == 4
+    bench = ("bench", "plan.psk", "--entry", "attend", "--dim", "B=2", "--dim", "T=12", "--runs", "1")
+    assert console.presk(*bench, "--plan", plan({SCORES: {"split": {"depth": 0, "workers": 2}}})).code == 4
+    golden("cli/native_plans.txt", console.transcript)
+
+
+def test_options_that_do_not_go_together(console: Console) -> None:
+    for command in (ATTEND, ("dump", "plan.psk", "--stage", "realize"), ("bench", *ATTEND[1:2], *ATTEND[4:])):
+        ran = console.presk(*command, "--realize", "f32", "--plan", plan({}))
+        assert (ran.code, "E9003" in ran.err and "`--realize` and `--plan`" in ran.err) == (2, True), ran.err
+    exact = ("run", "plan.psk", "--entry", "loss", "--dim", "B=2", "--dim", "T=3", "--plan", plan({}))
+    assert console.presk(*exact).code == 2
+    assert console.presk("dump", "plan.psk", "--stage", "elab", "--plan", plan({})).code == 2
+
+
+def test_what_is_shown_of_a_plan(console: Console, golden: Golden) -> None:
+    console.write("mixed.json", '{"default": "f32", "functions": {"loss": "f64"}}')
+    console.write("plans/attention.json", json.dumps({**ATTENTION, "realization": "@../mixed.json"}))
+    console.presk("dump", "plan.psk", "--stage", "realize", "--plan", "@plans/attention.json")
+    console.presk("dump", "plan.psk", "--stage", "realize", "--plan", '{"realization": "bf16"}')
+    golden("cli/plan_shown.txt", console.transcript)
+
+
+def test_a_measurement_under_a_plan(console: Console) -> None:
+    """It is named after the realization alone."""
+    bench = ("bench", "plan.psk", "--entry", "attend", "--dim", "B=2", "--dim", "T=12", "--runs", "1", "--json")
+    layout = {SCORES: {"tile": [1, 1]}}
+    found = [
+        json.loads(console.presk(*bench, *option).out) for option in (("--realize", "f32"), ("--plan", plan(layout)))
+    ]
+    assert [one["realization"] for one in found] == ["f32", "f32"]
+
+
+def test_a_realization_in_a_plan_is_the_one_beside_it(console: Console) -> None:
+    console.write("plans/types.json", '{"default": "f32", "functions": {"Attention.apply": "f64"}}')
+    console.write("plans/plan.json", '{"realization": "@types.json"}')
+    line = ("run", "plan.psk", "--entry", "loss", "--dim", "B=2", "--dim", "T=3", "--backend", "native", "--json")
+    wanted = console.presk(*line, "--realize", "@plans/types.json")
+    assert wanted.code == 0
+    for written in ("@plans/plan.json", '{"realization": "@plans/types.json"}'):
+        assert console.presk(*line, "--plan", written).out == wanted.out
+
+
+# --- the corpus --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", ["basics/mlp.psk", "nlp/05_gpt.psk", "tutorial/03_attention.psk"])
+def test_a_plan_of_defaults_changes_no_byte(file: str) -> None:
+    """`make plan-check` does it for the whole corpus, in every type."""
+    assert file in FILES
+    for number, function in enumerate(entries(file, "f32")):
+        type_ = TYPES[number % len(TYPES)]
+        dims = lengths(function)
+        if defined(file, type_, function, dims, PREFIX):
+            program, headers = differentiated(file, type_), loaded(file).headers
+            assert not differs(program, headers, function.name, dims, type_, prefix=PREFIX), function.name
+
+
+GRADIENTS: Final = (("basics/mlp.psk", "mse_grad"), ("nlp/minigpt.psk", "loss_grad"), ("nlp/05_gpt.psk", "loss_grad"))
+
+
+@pytest.mark.parametrize(("file", "entry"), GRADIENTS)
+def test_a_gradient_with_all_contractions_laid_out(file: str, entry: str) -> None:
+    """Every derivative nest at once, with panels: the default's gradient, natively and on the interpreter."""
+    for type_, layout in (
+        ("f32", Layout(tile=(2, 4), lanes=4, pack=True, kblock=32, order="JIK")),
+        ("bf16", Layout(tile=(1, 8), lanes=8, pack=True, order="JI")),
+        ("f64", Layout(form=Form.ROW_WISE)),
+    ):
+        (function,) = (one for one in entries(file, type_) if one.name == entry)
+        program, headers, dims = differentiated(file, type_), loaded(file).headers, lengths(function)
+        nests = nests_of(program, headers, entry, dims, type_)
+        laid_out = contractions(program, nests)
+        assert any(name.partition("/")[0].endswith((".bwd", ".vjp")) for name in laid_out), laid_out
+        assert all(isinstance(nest, Contract) for name in laid_out for nest in nests[name])
+        plain = driver_of(traced(program, headers, entry, dims, type_))
+        planned = driver_of(traced(program, headers, entry, dims, type_, layouts=dict.fromkeys(laid_out, layout)))
+        assert plain.kernels != planned.kernels
+        args = given_to(function, headers, dims, type_)
+        wanted = native(plain, function, args)
+        assert same(native(planned, function, args), wanted)
+        assert same(interpreted(planned, function, args), wanted)
+        assert any(isinstance(one, For) for kernel in planned.kernels for one in kernel.body)
