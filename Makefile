@@ -66,6 +66,10 @@ fuzz: environment ## the property tests with new and many more examples
 math-check: environment ## compile the equations of the corpus with LaTeX, which has to be there (a minute)
 	@$(BIN)/python tests/tools/math_check.py
 
+.PHONY: plan-check
+plan-check: environment ## the corpus under plans of its defaults; every point of four nests (minutes; ARGS='--every 1': of derivatives too)
+	@$(BIN)/python -m tests.tools.plan_check $(ARGS)
+
 .PHONY: peers
 peers: environment ## make PyTorch's results again, in build/peers (ARGS=--write: store them), and compare
 	@[ -x build/peers/bin/python ] || $(BIN)/python -m venv build/peers

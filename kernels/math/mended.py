@@ -16,6 +16,7 @@ MENDED: Final[Mapping[str, tuple[tuple[int, int], ...]]] = MappingProxyType(
             (0x65D890D3, 0x4254D1F9),
             (0x6F31A8EC, 0x42845A89),
         ),
+        "sigmoid": ((0xBA928601, 0x3EFFDB5F),),
         "sin": (
             (0x46199998, 0xBEB1FA5D),
             (0xC6199998, 0x3EB1FA5D),

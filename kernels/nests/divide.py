@@ -1,8 +1,8 @@
 """The default division of a nest among threads: above so many weighted operations, the outermost loop that can be divided.
 
 What a nest costs is counted in the kernels that compute it undivided: every operation, load and store of every iteration and lane,
-and every byte of their operands and results once, with the weights of the target. Whether a nest is divided is so a fixed function of the nest,
-its other decisions and the target; among how many threads is the driver's, and no bit depends on it.
+and every byte of their operands and results once, with the weights of the target. Whether a nest is divided is so a fixed function of
+the nest, its other decisions and the target; among how many threads is the driver's, and no bit depends on it.
 """
 
 from collections.abc import Callable, Iterable
@@ -58,7 +58,10 @@ def divided_by_size(lower: Callable[[Layout], Lowered], layout: Layout, target: 
     found, most = plain, 1
     for depth in range(DEEPEST + 1):
         divided = lower(msgspec.structs.replace(layout, split=Split(depth, MANY)))
-        heaviest = max((step.kernel for step in divided.steps), key=lambda kernel: weight(kernel, target.weights))
+        # The one that computes, not one that only copies an operand for it.
+        heaviest = max(
+            (step.kernel for step in divided.steps), key=lambda kernel: _weight(kernel.body, target.weights, {})
+        )
         if turns(heaviest) > most and _scratch(divided) <= _scratch(plain) + target.cache:
             found, most = divided, turns(heaviest)
         if most >= ENOUGH:

@@ -22,6 +22,7 @@ from presk.core.ir import Binding, Call, Dims, Function, Literal, MakeTuple, Ope
 from presk.core.lower import Lowered, Sited
 from presk.core.stage import LOWERED
 from presk.elab.codecs import PACKAGES
+from presk.types.dim import symbol
 from presk.types.type import SCALAR, Hyper, HyperKind, Instance, Key, Params, Real, Tuple, Type, instantiate, type_dims
 
 STEP: Final = "training.step"
@@ -95,7 +96,7 @@ def _step(given: Training) -> Function:
     for param, text in zip(taken[len(args) :], objective.defaults, strict=True):
         args.append(emit(param.type, Literal(text), param.name))
     both = Tuple((scalar, *(param.type for param in taken if carries(param.type))))
-    handed = tuple(sorted((*same_dims(dims), *objective.bound)))
+    handed = tuple((name, bound.get(name, symbol(name))) for name in objective.dims)
     made = emit(both, Call(value_vjp(objective.name), handed, None, tuple(args)))
     loss = emit(scalar, Project(made, 0), "loss")
     gradient = emit(tree, Project(made, 1), "g")

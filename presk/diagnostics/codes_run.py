@@ -39,14 +39,16 @@ RUN: Final = (
     ),
     _row(
         "E7002",
-        "realization that does not fit",
+        "realization or plan that does not fit",
         """
-            The record that `--realize` names cannot be read, says what no realization can say (arithmetic in bf16, sums in a type
-            narrower than the arithmetic), or names a function or a nest that the program does not have. Nothing is ignored: what was
-            ignored would be reported as if it had been applied.
+            The record that `--realize` or `--plan` names cannot be read, says what no realization can say (arithmetic in bf16, sums
+            in a type narrower than the arithmetic), or names a function or a nest that the program does not have. Each decision of a
+            plan's layouts has to be one that the nest's kind has, and to fit every shape, type and machine at which the nest is
+            launched. Nothing is ignored: what was ignored would be reported as if it had been applied.
         """,
         """
-            Correct the record. `presk dump --stage realize` prints the nests of a program by name.
+            Correct the record. `presk dump --stage realize` prints the nests of a program by name. A decision that is left away takes
+            its default, which always fits.
         """,
         """
             fn f(x : ℝ[4]) -> ℝ[] = sum(x)

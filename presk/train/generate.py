@@ -81,7 +81,7 @@ def window_of(sample: Type) -> int | None:
 
 
 class Generator:
-    """Generates with parameters that are given. Lengths of contexts are compiled when they are first met."""
+    """Generates with parameters that are given. What a length of context needs is compiled when it is first met."""
 
     def __init__(
         self,
@@ -97,8 +97,8 @@ class Generator:
     ) -> None:
         """`shown` names the file of the parameters; `words` are numbers for other parameters of the function, in place of their defaults.
 
-        E9003 for a word that is no parameter, E8002 for one that is no number. Parameters of another program are refused (E8007) when the
-        first token is generated.
+        E9003 for a word that is no parameter, E8002 for one that is no number. Parameters of another program are refused (E8007) by
+        `prepare`, or with the first token.
         """
         self._engine: Final = engine
         self._log: Final = log
@@ -204,6 +204,10 @@ class Generator:
             self._entries[length] = entry
         return self._entries[length]
 
+    def prepare(self, length: int, window: int) -> None:
+        """Compiles what the first token behind so many others needs. E8007 for parameters of another program."""
+        self._entry(_fitting(strides(window), length))
+
     def tokens(self, prompt: Sequence[int], window: int, seed: int) -> Iterator[int]:
         """Tokens behind a prompt, without end. `Stopped` for a window that the program refuses."""
         lengths = strides(window)
@@ -211,7 +215,7 @@ class Generator:
         number = 0
         while True:
             number += 1
-            length = lengths[bisect_right(lengths, len(text)) - 1]
+            length = _fitting(lengths, len(text))
             entry = self._entry(length)
             arena, driver = entry.arena, entry.driver
             for part in driver.inputs:
@@ -235,6 +239,11 @@ def strides(window: int) -> list[int]:
         found.update(length for length in (power, 3 * power) if length <= window)
         power *= 2
     return sorted(found)
+
+
+def _fitting(lengths: Sequence[int], count: int) -> int:
+    """The longest of ascending lengths that so many tokens fill."""
+    return lengths[bisect_right(lengths, count) - 1]
 
 
 def _decide(length: Dim, value: int, dims: dict[str, int]) -> None:

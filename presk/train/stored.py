@@ -54,7 +54,7 @@ def read_contents(path: Path, shown: str) -> Contents:
     try:
         header = header_of(handle, shown)
         begin = len(header.raw)
-        data = np.empty(header.size - begin, dtype=np.uint8)
+        data = _memory(header.size - begin, shown)
         _fill(handle, data, begin, shown)
     finally:
         os.close(handle)
@@ -103,6 +103,13 @@ def header_of(handle: int, shown: str) -> container.Header:
         if entry.dtype not in FLOATS:
             raise unreadable(shown, f"the elements of `{name}` are of type {entry.dtype}")
     return header
+
+
+def _memory(size: int, shown: str) -> NDArray[np.uint8]:
+    try:
+        return np.empty(size, dtype=np.uint8)
+    except MemoryError:
+        raise unreadable(shown, f"there is not enough memory for its {size} bytes") from None
 
 
 def _fill(handle: int, data: NDArray[np.uint8], begin: int, shown: str) -> None:

@@ -21,7 +21,7 @@ from presk.kernels.space import points
 from presk.kernels.targets import LEVELS, X86_64, X86_64_V3, X86_64_V4
 from presk.kernels.text import print_kernel
 from presk.kernels.wellformed import Illformed, lower_stated
-from presk.prims.attrs import Align, AxisName
+from presk.prims.attrs import Align, Attr, AxisName
 from tests.kernels.nestrun import TARGET, Array, encode, execute, launched, operand, same, use_of
 from tests.kernels.test_contraction import dots, ein, loops, numbers, real
 
@@ -60,7 +60,7 @@ def softmax(arith: Arith) -> tuple[Launch, list[Array]]:
     mask = np.random.default_rng(4).integers(0, 2, size=(5, 21))
     mask[:, 7] = 1
     shape = operand(x, arith.storage, names=("a", "b", "c"))
-    attrs = {"axis": AxisName("c"), "mask": Align(False, (-2, -1))}
+    attrs: dict[str, Attr] = {"axis": AxisName("c"), "mask": Align(False, (-2, -1))}
     launch = launched("softmax", use_of([shape, operand(mask, kind=Kind.MASK)], shape, arith, attrs))
     return launch, [encode(x, arith.storage), encode(mask, Elem.U8)]
 

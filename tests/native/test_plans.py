@@ -166,11 +166,31 @@ def test_what_is_refused(console: Console, golden: Golden) -> None:
     ):
         ran = console.presk(*ATTEND, *LEVEL, "--plan", text)
         assert ran.code == (2 if "E9002" in ran.err else 4) and ran.out == ""
-    inside = console.presk(*LOSS, "--plan", plan({"loss/%4": {"split": "none"}}))
+    inside = console.presk(*LOSS, "--plan", plan({"loss/%8": {"split": "none"}}))
     assert inside.code == 4
     bench = ("bench", "plan.psk", "--entry", "attend", "--dim", "B=2", "--dim", "T=12", "--runs", "1")
     assert console.presk(*bench, "--plan", plan({SCORES: {"split": {"depth": 0, "workers": 2}}})).code == 4
     golden("cli/native_plans.txt", console.transcript)
+
+
+def test_every_shape_of_a_nest_is_checked(console: Console) -> None:
+    """A product that is launched with two rows and with one: what the first can have, the second cannot."""
+    console.write(
+        "two.psk",
+        "dim K\nfn f{B : dim}(x : ℝ[batch: B, k: K], w : ℝ[k: K, n: 4]) -> ℝ[batch: B, n: 4] = x · w\n"
+        "fn g(x : ℝ[batch: 2, k: K], y : ℝ[batch: 1, k: K], w : ℝ[k: K, n: 4]) -> ℝ[] = sum(f(x, w)) + sum(f(y, w))\n",
+    )
+    line = ("run", "two.psk", "--backend", "native", "--threads", "2", "--dim", "K=3", "--entry")
+    ran = {
+        tile: console.presk(*line, "g", "--plan", plan({"f/%2": {"tile": tile, "split": {"depth": 0, "workers": 2}}}))
+        for tile in ((1, 4), (4, 4))
+    }
+    assert [one.code for one in ran.values()] == [4, 4]
+    for one in ran.values():
+        assert "error[E7002]: `split` of `f/%2`: " in one.err and "two.psk:2:" in one.err, one.err
+    first = plan({"f/%2": {"tile": [1, 4], "split": {"depth": 0, "workers": 2}}})
+    assert console.presk(*line, "f", "--dim", "B=2", "--plan", first).code == 0
+    assert console.presk(*line, "f", "--dim", "B=1", "--plan", first).code == 4
 
 
 def test_options_that_do_not_go_together(console: Console) -> None:

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -392,6 +393,42 @@ def test_elements_in_any_order_of_memory(tmp_path: Path) -> None:
     write(path, STEP, tree, tree, tree, META)
     found = read(path, STEP).parameters
     assert found["w"][1].tolist() == array.T.tolist() and found["b"][1].tolist() == [[1, 2], [9, 10]]
+
+
+def test_the_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And then the name is: what a machine that is switched off has is one of the two files."""
+    path = small(tmp_path / STEP)
+    events: list[str] = []
+    flush, rename = os.fsync, os.replace
+
+    def fsync(handle: int) -> None:
+        kind = "folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else f"{os.fstat(handle).st_size} bytes"
+        events.append(f"flush {kind}")
+        flush(handle)
+
+    def replace(source: str, target: Path) -> None:
+        events.append(f"rename to {target.name}")
+        assert Path(source).parent == target.parent
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    small(path)
+    assert events == [f"flush {path.stat().st_size} bytes", f"rename to {STEP}", "flush folder"]
+
+
+def test_a_file_for_which_there_is_no_memory(tmp_path: Path) -> None:
+    """Of 64 gibibytes, all of them a hole that takes no disk."""
+    path = tmp_path / "huge.safetensors"
+    path.write_bytes(container({"a": entry("F64", [2**33], 0, 2**36)}, b""))
+    limited = "resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))\nfrom presk.train.checkpoint import read\n"
+    os.truncate(path, path.stat().st_size + 2**36)
+    ran = in_a_process(
+        f"{limited}try:\n    read(path, 'huge')\nexcept Fault as fault:\n    print(fault.code, fault.message)", path
+    )
+    assert ran.stdout == (
+        f"E8006 the checkpoint `huge` cannot be read: there is not enough memory for its {2**36} bytes\n"
+    ), ran.stderr
 
 
 FULL: Final = [

@@ -8,6 +8,7 @@ import typer
 from presk.ad.pipeline import Remat
 from presk.cache.log import RequestLog
 from presk.cli.commands import programs
+from presk.cli.commands.parameters import existing
 from presk.cli.commands.realizing import realization_of
 from presk.cli.commands.running_native import level_of, threads_of
 from presk.cli.commands.training_run import DEFAULT, failed
@@ -85,7 +86,7 @@ def generate(request: Request, ran: RequestLog, overrides: dict[str, Dim], asked
 def _generate(
     request: Request, ran: RequestLog, typed: Program, function: Generation, native: Native, asked: Asked
 ) -> None:
-    path = checkpoint.resolve(request.path(asked.params), asked.params)
+    path = existing(request, asked.params)
     shown = checkpoint.shown_as(request.path(asked.params), asked.params, path)
     file = read_file(path, shown)
     vocabulary = _vocabulary(request, asked, file.vocab, shown)
@@ -108,14 +109,14 @@ def _generate(
         prompt = [int(token) for token in vocabulary.encode(asked.prompt, "the prompt")]
         if not prompt:
             raise Fault(COMMAND, "the prompt is empty, and a context has a token at least", mend='--prompt "…"')
+        generator.prepare(len(prompt), window)
         decoder = vocabulary.decoder()
         _write(request, asked.prompt)
         tokens = generator.tokens(prompt, window, asked.seed)
         for _ in range(asked.length):
             token = next(tokens)
-            if token >= vocabulary.size:
-                raise Fault(OTHER, f"the model gave the token {token}, of which the vocabulary has none")
-            _write(request, decoder.feed([token]))
+            # A model may have room for more tokens than its data has.
+            _write(request, decoder.feed([token]) if token < vocabulary.size else "\N{REPLACEMENT CHARACTER}")
         _write(request, decoder.close() + "\n")
 
 

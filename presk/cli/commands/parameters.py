@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 import typer
 
@@ -56,10 +57,20 @@ def _tree(request: Request, given: InCore, entry: str) -> str:
 def _read(request: Request, params: str) -> Given:
     path = request.path(params)
     try:
-        found = resolve(path, params)
+        found = existing(request, params)
         shown = shown_as(path, params, found)
         return Given(shown, as_file(read_parameters(found, shown)), checkpoint=True)
     except Fault as fault:
         programs.usage(request, fault.code, fault.message, fault.mend)
-        there = os.path.exists(path) or os.path.exists(f"{path}{SUFFIX}")
-        raise typer.Exit(Exit.RUN_FAILED if there else Exit.USAGE) from None
+        raise typer.Exit(Exit.RUN_FAILED) from None
+
+
+def existing(request: Request, name: str) -> Path:
+    """The checkpoint that a name of the command line means; a file that is not there leaves with 2, `Fault` for what is none (E8006)."""
+    path = request.path(name)
+    try:
+        return resolve(path, name)
+    except Fault as fault:
+        if os.path.exists(path) or os.path.exists(f"{path}{SUFFIX}"):
+            raise
+        raise programs.usage(request, fault.code, fault.message, fault.mend) from None

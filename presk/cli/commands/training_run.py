@@ -13,6 +13,7 @@ from presk.cache.log import RequestLog
 from presk.check import Checked
 from presk.cli.commands import programs
 from presk.cli.commands.core_programs import InCore
+from presk.cli.commands.parameters import existing
 from presk.cli.commands.realizing import check_names, realization_of
 from presk.cli.commands.running_native import level_of, threads_of
 from presk.cli.exits import Exit
@@ -221,6 +222,9 @@ def _start(session_: Session, training: Training, last: int) -> Start:
 
 
 def _wanted(request: Request, session_: Session, asked: Asked, data: Named, last: int) -> Wanted:
+    for name in (asked.resume, asked.params):
+        if name is not None:
+            existing(request, name)
     block = session_.training.checkpoint
     folder: Named | None = None
     if asked.checkpoints is not None:
