@@ -21,7 +21,9 @@ from presk.kernels.trace.values import Ref
 
 
 def table_of(driver: Driver, workers: int = 1) -> Table:
-    """The rows of a driver as the native routine's table, on the arena's regions. Kernels that divide a loop run on `workers` workers."""
+    """The rows of a driver as the native routine's table, on the arena's regions. Kernels that divide a loop run on `workers`
+    workers.
+    """
     return Table(_table(driver.rows, (), tuple(workers if turns(kernel) > 1 else 1 for kernel in driver.kernels)))
 
 

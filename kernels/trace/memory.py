@@ -45,10 +45,9 @@ class Constant(msgspec.Struct, frozen=True, array_like=True):
 class Driver(msgspec.Struct, frozen=True, array_like=True):
     """An entry ready to run: its rows, whose places are offsets in an arena, and what the host does there.
 
-    The arena has `size` bytes in the region of work, and `state` bytes before and as many after a call. `kernels` are those that rows
-    launch, by the rows' numbers. `peak` is the most bytes of work that are live at one time, with what is pinned: what `size` would be if
-    memory could be shared perfectly.
-    """
+    The arena has `size` bytes in the region of work, and `state` bytes before and as many after a call. `kernels` are those
+    that rows launch, by the rows' numbers. `peak` is the most bytes of work that are live at one time, with what is pinned:
+    what `size` would be if memory could be shared perfectly."""
 
     rows: tuple[Row, ...]
     kernels: tuple[Kernel, ...]

@@ -72,10 +72,9 @@ Carried = tuple[tuple[str, str], ...]
 class Question:
     """What is traced: an entry of a program after differentiation at its dimensions and leading axes.
 
-    `arith` gives the machine types of a binding of a function, `layouts` the layouts of nests by name (`Linear.apply/%3`). Without
-    `fused` every primitive launches by itself. `carried` are parameters that a call hands to the next: pairs of a parameter and the part
-    of the result that it becomes.
-    """
+    `arith` gives the machine types of a binding of a function, `layouts` the layouts of nests by name (`Linear.apply/%3`).
+    Without `fused` every primitive launches by itself. `carried` are parameters that a call hands to the next: pairs of a
+    parameter and the part of the result that it becomes."""
 
     program: Program
     entry: str

@@ -5,9 +5,8 @@
     (l, g) = loss.value_vjp(θ, key, batch)
     (l, ‖g‖₂, adamw.lr(t, total), adamw.step(θ, s, g, t, total))
 
-`key` is there where the objective takes one; its other parameters have their defaults. The step calls the objective's `.value_vjp`, which
-differentiation makes, so it joins a program there (`presk.ad`) and has no meaning before.
-"""
+`key` is there where the objective takes one; its other parameters have their defaults. The step calls the objective's
+`.value_vjp`, which differentiation makes, so it joins a program there (`presk.ad`) and has no meaning before."""
 
 from typing import Final
 
@@ -43,8 +42,9 @@ CARRIED: Final = ((THETA, f".{len(VALUES)}"), (STATE, f".{len(VALUES) + 1}"))
 
 
 class Objective(msgspec.Struct, frozen=True, array_like=True):
-    """The objective in the core: its name, dimensions and parameters. `bound` are the dimensions that the model decides, `defaults` the
-    literals of the parameters behind the batch."""
+    """The objective in the core: its name, dimensions and parameters. `bound` are the dimensions that the model decides,
+    `defaults` the literals of the parameters behind the batch.
+    """
 
     name: str
     dims: tuple[str, ...]

@@ -119,9 +119,8 @@ def differentiate(
 ) -> Differentiated:
     """Differentiates what the program's `grad`s ask for, and the objectives, functions that give ℝ[], for training.
 
-    A generated function stands behind the one that it is made from. A function that calls an objective's `.value_vjp` (`presk.ad.step`)
-    counts as generated: of the derivative no more is kept than it reads. E6001, E6002.
-    """
+    A generated function stands behind the one that it is made from. A function that calls an objective's `.value_vjp`
+    (`presk.ad.step`) counts as generated: of the derivative no more is kept than it reads. E6001, E6002."""
     objectives = tuple(objectives)
     functions = {function.name: function for function in program.functions}
     known = signatures(program.functions)

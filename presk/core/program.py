@@ -35,9 +35,8 @@ class CoreProgram:
 
     `parts` are the results of the stages, by core name of their first function, in the order of the program; `names` the core
     names of the program's functions. `optimizer` are the core names of the optimizer's functions, if a training run has one: of
-    `init`, `lr` and `step`. `objectives` are functions of which differentiation makes the value and the gradient in one, since a training
-    step among the parts asks for it.
-    """
+    `init`, `lr` and `step`. `objectives` are functions of which differentiation makes the value and the gradient in one, since
+    a training step among the parts asks for it."""
 
     parts: Mapping[str, Result[Lowered]]
     names: Mapping[FunctionRef, str]

@@ -1,10 +1,9 @@
 """Generates text with a trained model: the program's generation function, a token a call.
 
-Call n, from 1, has the key that is child n of child 1 of the seed's master key, as a step of a training has, and the last tokens so far as its
-context. The function's sizes are those of the context, so each length has kernels of its own. The context therefore grows in strides: its
-length is the largest of 1, 2, 3, 4, 6, 8, 12, 16, 24, … (2ⁿ and 3·2ⁿ) that the tokens so far fill and that the window allows, and the window
-itself once they fill that.
-"""
+Call n, from 1, has the key that is child n of child 1 of the seed's master key, as a step of a training has, and the last
+tokens so far as its context. The function's sizes are those of the context, so each length has kernels of its own. The context
+therefore grows in strides: its length is the largest of 1, 2, 3, 4, 6, 8, 12, 16, 24, … (2ⁿ and 3·2ⁿ) that the tokens so far
+fill and that the window allows, and the window itself once they fill that."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -95,7 +94,8 @@ class Generator:
         words: Mapping[str, str],
         threads: Threads,
     ) -> None:
-        """`shown` names the file of the parameters; `words` are numbers for other parameters of the function, in place of their defaults.
+        """`shown` names the file of the parameters; `words` are numbers for other parameters of the function, in place of their
+        defaults.
 
         E9003 for a word that is no parameter, E8002 for one that is no number. Parameters of another program are refused (E8007) by
         `prepare`, or with the first token.

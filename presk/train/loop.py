@@ -1,9 +1,8 @@
 """The loop of a training run: batches in, steps, checkpoints and evaluations at their places.
 
-What a step computes is a function of the state, its batch, its number and its key: the loop adds nothing. The key of a step is child t of
-child 1 of the run's master key, t the step's number, so a run that goes on from a checkpoint draws what the run never stopped would have
-drawn. (Child 0 makes the parameters, as for an entry that takes them first.)
-"""
+What a step computes is a function of the state, its batch, its number and its key: the loop adds nothing. The key of a step is
+child t of child 1 of the run's master key, t the step's number, so a run that goes on from a checkpoint draws what the run
+never stopped would have drawn. (Child 0 makes the parameters, as for an entry that takes them first.)"""
 
 import time
 from collections.abc import Callable

@@ -91,7 +91,9 @@ class Machine:
         return self.entry.arena.view(part.place, part.operand.elem, count_of(part.operand))
 
     def set_parameters(self, values: Mapping[str, NDArray[Any]]) -> None:
-        """Numbers for the parameters by their paths in the tree, each rounded once; the moments become 0. KeyError for one that lacks."""
+        """Numbers for the parameters by their paths in the tree, each rounded once; the moments become 0. KeyError for one that
+        lacks.
+        """
         for path, part in self._inputs.items():
             if path.startswith(f"{THETA}."):
                 self.entry.arena.put(part, values[path.removeprefix(f"{THETA}.")])

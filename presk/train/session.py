@@ -103,8 +103,9 @@ class _Identity(msgspec.Struct, frozen=True, array_like=True):
 
 
 def program_digest(program: Program, dims: Mapping[str, int]) -> str:
-    """The digest of a step's program before differentiation, at its dimensions: 64 hexadecimal digits. Layout, comments, names of files
-    and what the step does not reach are not in it."""
+    """The digest of a step's program before differentiation, at its dimensions: 64 hexadecimal digits. Layout, comments, names
+    of files and what the step does not reach are not in it.
+    """
     encoded = _CODEC.encode(_Identity(program, tuple(sorted(dims.items()))))
     return blake3(encoded).hexdigest()
 

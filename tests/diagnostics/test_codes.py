@@ -16,20 +16,24 @@ PACKAGES: Final = ("presk", "cache", "daemon", "kernels")
 
 # The families without gaps, and the codes that stand alone.
 RUNS: Final = {"E0": 14, "E1": 24, "E2": 27, "E9": 6, "W0": 4}
-SINGLE: Final = {
-    "E3001",
-    "E4001",
-    "E4002",
-    "E5002",
-    "E6001",
-    "E6002",
-    "E7001",
-    "E8001",
-    "E8002",
-    "E8003",
-    "E8004",
-    "E7010",
-} | {f"E700{number}" for number in range(2, 10)} | {f"E800{number}" for number in range(5, 10)}
+SINGLE: Final = (
+    {
+        "E3001",
+        "E4001",
+        "E4002",
+        "E5002",
+        "E6001",
+        "E6002",
+        "E7001",
+        "E8001",
+        "E8002",
+        "E8003",
+        "E8004",
+        "E7010",
+    }
+    | {f"E700{number}" for number in range(2, 10)}
+    | {f"E800{number}" for number in range(5, 10)}
+)
 
 
 def test_the_codes() -> None:

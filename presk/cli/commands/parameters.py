@@ -66,7 +66,9 @@ def _read(request: Request, params: str) -> Given:
 
 
 def existing(request: Request, name: str) -> Path:
-    """The checkpoint that a name of the command line means; a file that is not there leaves with 2, `Fault` for what is none (E8006)."""
+    """The checkpoint that a name of the command line means; a file that is not there leaves with 2, `Fault` for what is none
+    (E8006).
+    """
     path = request.path(name)
     try:
         return resolve(path, name)

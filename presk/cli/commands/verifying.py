@@ -30,9 +30,7 @@ def verify_lowered(typed: Program, core: CoreProgram) -> None:
 def verify_after_ad(typed: Program, core: CoreProgram, remat: Remat, *, hold: bool, unroll: bool) -> None:
     """Runs it behind lowering and every pass up to the core after differentiation."""
     facts = declared_facts(typed, core)
-    verify_passes(
-        core.program, core.headers, facts, remat, hold_groups=hold, unroll=unroll, objectives=core.objectives
-    )
+    verify_passes(core.program, core.headers, facts, remat, hold_groups=hold, unroll=unroll, objectives=core.objectives)
 
 
 def verify_every_way(request: Request, typed: Program) -> None:
