@@ -16,12 +16,12 @@ MOST_LANES: Final = 16
 """As many lanes as a sum has parts."""
 
 ABREAST: Final = 4
-"""Registers of f64 that are worked on at once."""
-
+"""Registers of f64 that are worked on at once: chains of operations that do not wait for each other, about as many as hide the
+latency of one. With more of them less would stay in registers."""
 
 MOST_PARTS: Final = 64
 LEAST_PARTS: Final = 8
-"""Enough for each of a few threads to have as much to do as the others."""
+"""Of a divided loop: enough for each of a few threads to have as much to do as the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ def lanes_for(layout: Layout, target: Target, elem: Elem) -> int:
 
 
 def abreast_for(layout: Layout, target: Target, elem: Elem) -> int:
-    """The lanes of a nest whose steps wait for each other: where registers are filled, as many of them at once as are kept
-    with the rest of what four vectors of f64 need. What has four independent chains of operations does not wait for their latency."""
+    """The lanes of a nest whose elements are long chains of operations: where lanes fill a register, those of several, since
+    functions of f32 are computed in f64; else the layout's."""
     lanes = lanes_for(layout, target, elem)
     if lanes * SIZES[elem] < target.bytes:
         return lanes

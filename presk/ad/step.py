@@ -111,6 +111,12 @@ def _step(given: Training) -> Function:
     return Function(STEP, dims, tuple(params), types, tuple(bindings), returns)
 
 
+def squares(function: Function) -> str:
+    """The nest of a step that adds up the squares of the gradient."""
+    (var,) = (one.var for one in function.bindings if isinstance(one.op, Prim) and one.op.name == "sum_squares")
+    return f"{function.name}/%{var}"
+
+
 LOWER_STEP: Final = Stage("training step", __name__, (), lower_step, LOWERED, PACKAGES)
 _TRAINING: Final = struct_codec(Training)
 

@@ -1,13 +1,15 @@
 """Texts of a driver and its kernels, for `presk dump`."""
 
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from presk.kernels.ir import SIZES, Kernel
 from presk.kernels.llvm.emit import emit
 from presk.kernels.targets import LEVELS
 from presk.kernels.text import print_kernel
 from presk.kernels.trace.hyper import AnyExpr, Apply, Given, Known, LoopCount, Pi
-from presk.kernels.trace.memory import Driver, launches
+from presk.kernels.trace.memory import AFTER, BEFORE, Driver, launches
 from presk.kernels.trace.rows import Launch, Loop, Part, Row
 from presk.kernels.trace.values import Ref, size_of
 
@@ -58,6 +60,8 @@ def driver_text(driver: Driver) -> str:
         f"launches {launches(driver.rows)}, kernels {len(driver.kernels)}",
         f"arena {driver.size} bytes, of which parameters {pinned}; live at one time {driver.peak}",
     ]
+    if driver.state:
+        lines.append(f"state {driver.state} bytes, `before` a call and `after` it: what it hands to the next")
     lines += _parts("parameter", driver.inputs)
     lines += _parts("result", driver.results)
     lines += [f"number    {path or '.'} = {expression(expr)}" for path, expr in driver.numbers]
@@ -97,8 +101,12 @@ def _launch(row: Launch, kernel: Kernel) -> str:
     return f"{name}{stated}: kernel {row.kernel}: {places}"
 
 
+_REGIONS: Final = MappingProxyType({BEFORE: "before+", AFTER: "after+"})
+"""What stands before an offset that is not in the region of work."""
+
+
 def _place(place: Ref) -> str:
-    return str(place.offset) + "".join(f"{step:+d}·i{loop}" for loop, step in place.steps)
+    return _REGIONS.get(place.buffer, "") + str(place.offset) + "".join(f"{step:+d}·i{loop}" for loop, step in place.steps)
 
 
 def expression(expr: AnyExpr) -> str:

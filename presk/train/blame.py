@@ -1,11 +1,13 @@
 """Finds where a step left the numbers: its launches one at a time, until one gives what is not finite."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from presk.ad.step import THETA
 from presk.kernels.entry import NativeEntry, table_of
-from presk.kernels.ir import Access, Elem
+from presk.kernels.ir import Access, Buffer, Elem
 from presk.kernels.numbers import from_elements
 from presk.kernels.trace.memory import Driver
 from presk.kernels.trace.rows import Launch, Loop, Row
@@ -14,22 +16,44 @@ from presk.kernels.trace.values import Ref
 _FLOATS = (Elem.F64, Elem.F32, Elem.BF16)
 
 
-def first_not_finite(entry: NativeEntry) -> str | None:
-    """The nest (`loss/%7`) whose launch is the first of a step to give an infinity or a NaN; None if none does.
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """The nest (`loss/%7`) whose launch is the first of a step to give an infinity or a NaN, and the first parameter whose gradient
+    has one; None where there is none."""
 
-    The arena holds what the step was run on; a step changes nothing of it.
-    """
+    site: str | None
+    parameter: str | None
+
+
+def blame(entry: NativeEntry, squares: str) -> Blame:
+    """Runs a step launch by launch. The arena holds what the step was run on; a step changes nothing of it.
+
+    `squares` is the nest that adds up the squares of the gradient: a launch for each leaf, in the order of the tree, which it
+    reads first."""
     driver = entry.driver
+    site: str | None = None
+    parameter: str | None = None
+    leaves = [part.path.removeprefix(f"{THETA}.") for part in driver.inputs if part.path.startswith(f"{THETA}.")]
     for launch in _flat(driver.rows, {}):
+        buffers = driver.kernels[launch.kernel].buffers
+        if launch.site == squares and not launch.quiet:
+            if parameter is None and not _finite(entry, launch.places[0], buffers[0]):
+                parameter = leaves[0]
+            del leaves[0]
         entry.run_rows(table_of(_only(driver, launch)))
-        if launch.move or launch.quiet:
+        if site is not None or launch.move or launch.quiet:
             continue
-        for place, buffer in zip(launch.places, driver.kernels[launch.kernel].buffers, strict=True):
-            if buffer.access is not Access.OUT or buffer.elem not in _FLOATS:
-                continue
-            if not np.isfinite(from_elements(entry.arena.view(place, buffer.elem, buffer.size), buffer.elem)).all():
-                return launch.site
-    return None
+        for place, buffer in zip(launch.places, buffers, strict=True):
+            if buffer.access is Access.OUT and not _finite(entry, place, buffer):
+                site = launch.site
+    return Blame(site, parameter)
+
+
+def _finite(entry: NativeEntry, place: Ref, buffer: Buffer) -> bool:
+    """Whether a buffer holds numbers alone."""
+    if buffer.elem not in _FLOATS:
+        return True
+    return bool(np.isfinite(from_elements(entry.arena.view(place, buffer.elem, buffer.size), buffer.elem)).all())
 
 
 def _only(driver: Driver, launch: Launch) -> Driver:

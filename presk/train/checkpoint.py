@@ -65,7 +65,8 @@ class Meta(msgspec.Struct, frozen=True):
     `program` is the digest of the training step's program and `data` that of the data file, in hexadecimal digits; `model` the model's
     instance as text, `optimizer` the name of the optimizer; `realization` the JSON of the machine types. `step` counts the steps
     that are done, of `total`; `epoch` and `batch` are the place of the batch that comes next. Both seeds are decimals; `loss` is the
-    shortest decimal that reads back. `vocab` is the data file's vocabulary as it spells it, None where it has none.
+    shortest decimal that reads back. `vocab` is the data file's vocabulary as it spells it, `sequence` the
+    length of its sequences; None where it has none.
     """
 
     program: str
@@ -83,6 +84,7 @@ class Meta(msgspec.Struct, frozen=True):
     tool: str
     loss: str
     vocab: str | None = None
+    sequence: str | None = None
 
 
 @dataclass(frozen=True)
@@ -228,6 +230,7 @@ def _meta(metadata: Mapping[str, str]) -> Meta:
 
 
 _COUNTS: Final = ("step", "epoch", "batch", "total")
+_OPTIONAL: Final = ("vocab", "sequence")
 
 
 def _wrong(tensors: Mapping[str, Stored], metadata: Mapping[str, str]) -> str | None:
@@ -241,8 +244,11 @@ def _wrong_metadata(metadata: Mapping[str, str]) -> str | None:
             f"its `{KIND}` is `{metadata[KIND]}`" if KIND in metadata else "it is a safetensors file, but no checkpoint"
         )
     for name in Meta.__struct_fields__:
-        if name != "vocab" and PREFIX + name not in metadata:
+        if name not in _OPTIONAL and PREFIX + name not in metadata:
             return f"its metadata lack `{PREFIX}{name}`"
+    sequence = metadata.get(f"{PREFIX}sequence")
+    if sequence is not None and not _COUNT.fullmatch(sequence):
+        return f"its `{PREFIX}sequence` is not a natural number"
     for names, form, what in (
         (_COUNTS, _COUNT, "a natural number"),
         (("seed", "shuffle"), _SEED, "a seed"),

@@ -34,6 +34,7 @@ from presk.realize.record import spelled
 from presk.train import checkpoint
 from presk.train.checkpoint import Checkpoint, Meta
 from presk.train.evaluate import Evaluator
+from presk.train.generate import window_of
 from presk.train.loop import Course, Listener, Schedule, run
 from presk.train.machine import ELEMS, STORED, Machine, Values
 from presk.train.parameters import check_fits, read_parameters
@@ -104,7 +105,7 @@ class Training:
         driver = session.driver.value
         entry = NativeEntry(driver, blobs_of(engine, log, driver, asked.level, "training.step"), threads)
         batch = session.function.params[2 + training.key].type
-        self.machine: Final = Machine(driver, entry, batch, session.total)
+        self.machine: Final = Machine(driver, entry, session.function, batch, session.total)
         self.first = 1
         if found is not None:
             self.first = found.meta.step + 1
@@ -234,6 +235,7 @@ class Training:
         session, training = self.session, self.session.training
         assert training.data is not None
         at = self.stream.position(step)
+        sequence = window_of(self.data.contents.sample)
         return Meta(
             program=session.digest,
             model=str(training.model),
@@ -250,6 +252,7 @@ class Training:
             tool=version("presk"),
             loss=repr(values.loss),
             vocab=_vocabulary(self.data.contents.vocabulary),
+            sequence=None if sequence is None else str(sequence),
         )
 
     def describe(self, program: str) -> dict[str, object]:

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from presk.ad.step import squares
 from presk.data.stream import Stream
 from presk.exact import draws
 from presk.exact.faults import Fault
 from presk.exact.interpreter import Stopped
 from presk.kernels.entry import NativeEntry
-from presk.train.blame import first_not_finite
+from presk.train.blame import blame
 from presk.train.machine import Machine, Values
 from presk.train.report import Evaluation, Step
 
@@ -107,8 +108,11 @@ def left_the_numbers(machine: Machine, number: int, values: Values) -> Stopped:
     what = "the loss" if values.loss != values.loss or abs(values.loss) == float("inf") else "the norm of the gradient"
     value = values.loss if what == "the loss" else values.norm
     assert isinstance(machine.entry, NativeEntry)
-    site = first_not_finite(machine.entry)
-    notes = () if site is None else (f"the first value that is not finite is that of `{site}`",)
+    found = blame(machine.entry, squares(machine.function))
+    site = found.site
+    notes: tuple[str, ...] = () if site is None else (f"the first value that is not finite is that of `{site}`",)
+    if found.parameter is not None:
+        notes = (*notes, f"the first parameter whose gradient is not finite is `{found.parameter}`")
     fault = Fault(NOT_FINITE, f"{what} of step {number} is {value}", notes=notes)
     if site is None:
         return Stopped(fault, ())

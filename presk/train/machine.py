@@ -14,6 +14,7 @@ from gmpy2 import mpq
 from numpy.typing import NDArray
 
 from presk.ad.step import BATCH, KEY, STATE, STEPS, THETA, TOTAL, VALUES
+from presk.core.ir import Function
 from presk.exact.values import Number
 from presk.kernels.arena import Arena
 from presk.kernels.entry import InterpretedEntry, NativeEntry
@@ -56,8 +57,11 @@ class Values:
 class Machine:
     """Runs steps. Everything is in the machine types of its driver."""
 
-    def __init__(self, driver: Driver, entry: NativeEntry | InterpretedEntry, batch: Type, total: int) -> None:
-        """`batch` is the batch's type."""
+    def __init__(
+        self, driver: Driver, entry: NativeEntry | InterpretedEntry, function: Function, batch: Type, total: int
+    ) -> None:
+        """`function` is the step after differentiation, `batch` the batch's type, `total` the steps of the run."""
+        self.function: Final = function
         self.entry: Final = entry
         self.driver: Final = driver
         self._inputs = {part.path: part for part in driver.inputs}

@@ -74,7 +74,7 @@ class ParameterFile:
 
     parameters: Mapping[str, Stored]
     vocab: str | None = None
-    window: int | None = None
+    sequence: int | None = None
 
 
 def read_file(path: Path, shown: str) -> ParameterFile:
@@ -83,4 +83,5 @@ def read_file(path: Path, shown: str) -> ParameterFile:
     if KIND not in found.metadata:
         return ParameterFile(read_parameters(path, shown))
     held = checkpoint_of(found, shown)
-    return ParameterFile(held.parameters, held.meta.vocab, None)
+    sequence = held.meta.sequence
+    return ParameterFile(held.parameters, held.meta.vocab, None if sequence is None else int(sequence))

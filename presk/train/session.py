@@ -1,6 +1,6 @@
 """A training run before it begins: its program, its dimensions, its driver, how many steps it has."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -55,7 +55,11 @@ class Session:
         return self.training.epochs * self.per_epoch
 
 
-def session(engine: Engine, typed: Typed, asked: Asked) -> Session | AfterAd:
+Fits = Callable[[CoreProgram, Program], None]
+"""Is shown the program before and after differentiation, and raises where what is asked does not fit it."""
+
+
+def session(engine: Engine, typed: Typed, asked: Asked, fits: Fits) -> Session | AfterAd:
     """Prepares the run of a program's `training run` block, whose data file was there when the program was checked.
 
     What differentiation refuses comes back as its result. `Fault` for a block without steps, `Stopped` for what is undefined at the
@@ -69,6 +73,7 @@ def session(engine: Engine, typed: Typed, asked: Asked) -> Session | AfterAd:
     after = differentiated(engine, core, STEP, asked)
     if after.value.diagnostics:
         return after.value
+    fits(core, after.value.program)
     program = closed(after.value.program)
     function = next(one for one in program.functions if one.name == STEP)
     dims = _dims(function, dict(training.dims))

@@ -126,6 +126,32 @@ def test_masked(arith: Arith, axes, axis: int) -> None:
         same(run(launch.nest, [other, bits], native=True, passes=3), found)
 
 
+@pytest.mark.parametrize(("rows", "parts"), [(80, 40), (67, 67), (4, 4)])
+@pytest.mark.parametrize("axis", [2, 1])
+@pytest.mark.parametrize("arith", [F32, BF16], ids=str)
+def test_divided_rows_share_the_memory_of_their_part(arith: Arith, axis: int, rows: int, parts: int) -> None:
+    """A part of the divided loop has room for the exponentials of one row, or of a vector of columns, whatever its rows."""
+    x, given, seen = numbers((rows, 3, 10), arith)
+    shape = operand(x, arith.storage, names=NAMES)
+    nest = launched("softmax", use_of([shape], shape, arith, {"axis": AxisName(NAMES[axis])})).nest
+    found = run(nest, [given], lanes=1)
+    agree(found, softmax(seen, np.ones(x.shape, dtype=bool), axis), arith)
+    for depth in (0, 1):
+        lowered = lower(nest, Layout(split=Split(depth, 3)), TARGET)
+        if axis == 2 and arith is BF16:
+            # The rows of both axes are one axis.
+            assert lowered.scratch[0][1] == most(3 * rows) * 10
+        elif axis == 1 and depth == 0:
+            assert lowered.scratch[0][1] == parts * 3 * 16
+        for native in (False, True):
+            same(execute(lowered, [given], native=native, workers=3)[0], found)
+
+
+def most(size: int) -> int:
+    """The parts of a divided loop."""
+    return max((one for one in range(8, 65) if size % one == 0), default=size)
+
+
 def test_an_emptied_row_is_marked_and_no_other() -> None:
     x = np.full((4, 9), -math.inf)
     x[1] = 0.0
@@ -203,6 +229,21 @@ def test_cross_entropy(arith: Arith, size: int) -> None:
         np.testing.assert_allclose(found, gradient.reshape(-1), rtol=1e-14, atol=1e-16)
     else:
         same(found, encode(gradient, arith.storage))
+
+
+@pytest.mark.parametrize("rows", [160, 67])
+def test_divided_gradients_share_the_memory_of_their_part(rows: int) -> None:
+    x, given, _ = numbers((rows, 9), BF16)
+    y = (np.arange(rows) % 9).astype(np.int32)
+    ct = np.linspace(-1, 1, rows)
+    logits, out = operand(x, Elem.BF16), operand(ct, Elem.BF16)
+    use = use_of([logits, operand(y, kind=Kind.INDEX, bound=9), out], logits, BF16)
+    nest = launched("cross_entropy_vjp", use).nest
+    inputs = [given, y, encode(ct, Elem.BF16)]
+    lowered = lower(nest, Layout(split=Split(0, 3)), TARGET)
+    assert lowered.scratch == ((Elem.F32, most(rows) * 9),)
+    for native in (False, True):
+        same(execute(lowered, inputs, native=native, workers=3)[0], run(nest, inputs, lanes=1))
 
 
 def test_cross_entropy_of_large_logits_does_not_overflow() -> None:

@@ -99,6 +99,7 @@ def test_a_step_that_leaves_the_numbers_ends_the_run_and_names_the_place(console
     found = re.search(r"error\[E7010\]: the (loss|norm of the gradient) of step (\d+) is (inf|nan)", ran.err)
     assert found is not None, ran.err
     assert "--> net.psk:" in ran.err and "the first value that is not finite is that of `" in ran.err
+    assert re.search(r"the first parameter whose gradient is not finite is `[a-z.]+`", ran.err)
     last = int(found[2]) - 1
     newest = max(path.name for path in (console.folder / "ckpt").glob("step-*"))
     assert newest == f"step-{last:06d}.safetensors"

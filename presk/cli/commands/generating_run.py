@@ -101,7 +101,9 @@ def _generate(
                 mend="give the constants that the training had: --const V=…",
             )
         longest = generator.longest()
-        window = min(longest, file.window or trained_window(typed) or longest) if asked.window is None else asked.window
+        window = (
+            min(longest, file.sequence or trained_window(typed) or longest) if asked.window is None else asked.window
+        )
         if window > longest:
             raise programs.usage(
                 request, "E9003", f"`--window {window}`: `{function.function}` takes contexts of at most {longest}"

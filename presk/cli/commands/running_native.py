@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from presk.ad.pipeline import AfterAd, Remat
+from presk.ad.step import CARRIED, STEP
 from presk.cache.log import RequestLog
 from presk.cache.stage import Result
 from presk.cli.commands import programs
@@ -147,6 +148,7 @@ def asked_of(
         threads,
         layouts(plan),
         fused=options.fusion,
+        carried=CARRIED if entry == STEP else (),
     )
     after = differentiated(request.engine, given.core, entry, asked)
     if not after.value.diagnostics:

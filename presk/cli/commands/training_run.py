@@ -14,18 +14,22 @@ from presk.check import Checked
 from presk.cli.commands import programs
 from presk.cli.commands.core_programs import InCore
 from presk.cli.commands.parameters import existing
-from presk.cli.commands.realizing import check_names, realization_of
+from presk.cli.commands.realizing import check_plan, check_workers, plan_of
 from presk.cli.commands.running_native import level_of, threads_of
 from presk.cli.exits import Exit
 from presk.cli.request import Request
+from presk.core.ir import Program as Core
+from presk.core.program import CoreProgram
 from presk.elab.dump import dump_training
 from presk.elab.program import Program
 from presk.exact import draws
 from presk.exact.faults import Fault
 from presk.exact.interpreter import Stopped
 from presk.kernels.trace.memory import launches
+from presk.native.layouts import layouts
 from presk.native.run import Asked as Native
 from presk.native.run import Executor, faulted, too_large
+from presk.realize.plan import Plan
 from presk.realize.record import uniform
 from presk.train import plot as plotting
 from presk.train.conduct import Evaluating, Named, Training, Wanted
@@ -51,6 +55,7 @@ class Asked:
     steps: int | None
     seed: int
     realize: str | None
+    plan: str | None
     threads: int | None
     level: str | None
     fusion: bool
@@ -96,6 +101,11 @@ def train(request: Request, ran: RequestLog, overrides: dict[str, Dim], asked: A
                 mend=f"make it of a text: presk data pack TEXT {window} --out {data.shown}",
             ),
         )
+    plan = Plan(uniform(DEFAULT))
+    if asked.realize is not None or asked.plan is not None:
+        plan = plan_of(request, asked.realize, asked.plan)
+    threads = threads_of(request, asked.threads)
+    check_workers(request, plan, threads)
     native = Native(
         dims={},
         words={},
@@ -103,14 +113,19 @@ def train(request: Request, ran: RequestLog, overrides: dict[str, Dim], asked: A
         seed=asked.seed,
         remat=asked.remat,
         unroll=False,
-        realization=uniform(DEFAULT) if asked.realize is None else realization_of(request, asked.realize),
+        realization=plan.realization,
         executor=Executor.NATIVE,
         level=level_of(request, asked.level, runs=True),
-        threads=threads_of(request, asked.threads),
+        threads=threads,
+        layouts=layouts(plan),
         fused=asked.fusion,
     )
+
+    def fits(core: CoreProgram, program: Core) -> None:
+        check_plan(request, InCore(found, typed, core, STEP), program, plan, asked.remat)
+
     try:
-        prepared = session(request.engine, typed, native)
+        prepared = session(request.engine, typed, native, fits)
     except Stopped as stopped:
         return _stopped(request, found, typed, stopped)
     except Fault as fault:
@@ -118,7 +133,6 @@ def train(request: Request, ran: RequestLog, overrides: dict[str, Dim], asked: A
     if isinstance(prepared, AfterAd):
         programs.complain_of(request, prepared.diagnostics, found.sources)
         return True
-    check_names(request, InCore(found, typed, prepared.core, STEP), prepared.program, native.realization, asked.remat)
     return _run(request, ran, found, prepared, asked, data, dry=dry)
 
 
