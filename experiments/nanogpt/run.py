@@ -107,7 +107,7 @@ def data_files(text: Path, folder: Path, presk: Sequence[str]) -> None:
 
 
 def program(steps: int, characters: int) -> str:
-    """The program, for as many steps and characters."""
+    """The program with a schedule of so many steps, and as many characters."""
     text = PROGRAM.read_text("utf-8")
     changes = {
         f"take(n = {STEPS})": f"take(n = {steps})",
@@ -121,10 +121,11 @@ def program(steps: int, characters: int) -> str:
     return text
 
 
-def in_presk(folder: Path, presk: Sequence[str], seed: int, realization: str) -> Trained:
-    """Trains with `presk train`."""
+def in_presk(folder: Path, presk: Sequence[str], steps: int, seed: int, realization: str) -> Trained:
+    """Trains with `presk train`, which evaluates once, at the end, as the twin does."""
     command = [*presk, "train", PROGRAM.name, "--realize", realization, "--threads", "1", "--seed", str(seed)]
-    command += ["--eval-data", "data/validation.psk.d", "--log", "log.jsonl"]
+    command += ["--steps", str(steps), "--eval-data", "data/validation.psk.d", "--eval-every", str(steps)]
+    command += ["--log", "log.jsonl"]
     done = finish(command, folder, {**ONE_THREAD, **_alone(folder)})
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
     steps = [line for line in lines if line["kind"] == "step"]
@@ -183,6 +184,9 @@ def main() -> None:
         "--text", type=Path, default=TEXT, help="the text (default: tinyshakespeare.txt, where it is there)"
     )
     parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument(
+        "--schedule", type=int, help="the steps of the schedule, where the training ends before it does"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the first parameters, on either side")
     parser.add_argument("--realize", default="f32", help="the machine types of Presk's run")
     parser.add_argument("--torch", metavar="PYTHON", help="an interpreter that has PyTorch and numpy")
@@ -194,6 +198,9 @@ def main() -> None:
         sys.exit("there is no text: name one with --text, such as the tinyshakespeare.txt that nanoGPT trains on")
     if given.steps < 2:
         sys.exit("a training that warms up has two steps at least")
+    schedule = given.schedule or given.steps
+    if schedule < given.steps:
+        sys.exit("a training has no more steps than its schedule")
     presk = (sys.executable, "-c", "from presk.cli.client import main; main()")
     torch = given.torch and shutil.which(given.torch)
     if given.torch and torch is None:
@@ -205,17 +212,18 @@ def main() -> None:
         print("data")
         data_files(given.text, folder, presk)
         characters = len(json.loads((folder / "vocabulary.json").read_text("utf-8")))
-        (folder / PROGRAM.name).write_text(program(given.steps, characters), "utf-8")
+        (folder / PROGRAM.name).write_text(program(schedule, characters), "utf-8")
         shutil.rmtree(folder / "store", ignore_errors=True)
         print("Presk")
         rows: dict[str, dict[str, Any]] = {
-            f"Presk, {given.realize}": asdict(in_presk(folder, presk, given.seed, given.realize))
+            f"Presk, {given.realize}": asdict(in_presk(folder, presk, given.steps, given.seed, given.realize))
         }
         if torch:
             torch = os.path.abspath(torch)  # links are kept: an environment's interpreter is one
-            warmup = ["--warmup", str(min(WARMUP, given.steps // 2)), "--characters", str(characters)]
+            warmup = ["--warmup", str(min(WARMUP, schedule // 2)), "--characters", str(characters)]
+            plain = [*warmup, "--schedule", str(schedule)]
             print("PyTorch")
-            trained, version = in_pytorch(folder, torch, given.steps, given.seed, warmup)
+            trained, version = in_pytorch(folder, torch, given.steps, given.seed, plain)
             rows["PyTorch, the twin"] = asdict(trained)
             facts["torch"] = version
             if given.recipe:

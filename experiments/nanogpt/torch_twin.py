@@ -224,6 +224,7 @@ def main() -> None:
     parser.add_argument("--validation", type=Path, help="a data file that is evaluated at the end")
     parser.add_argument("--order", type=Path, help="a .npy file of the windows to train on; without it they are random")
     parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--schedule", type=int, help="the steps of the schedule (default: those of the training)")
     parser.add_argument("--warmup", type=int, default=100)
     parser.add_argument("--characters", type=int, default=65, help="of the vocabulary")
     parser.add_argument("--batch", type=int, default=12)
@@ -236,7 +237,9 @@ def main() -> None:
     torch.manual_seed(given.seed)
     sizes = Sizes(V=given.characters)
     model = GPT(sizes)
-    trainer = Trainer(model, Recipe(given.steps, last=given.last, warmup=given.warmup, grouping=given.decay))
+    trainer = Trainer(
+        model, Recipe(given.schedule or given.steps, last=given.last, warmup=given.warmup, grouping=given.decay)
+    )
     data, _ = tokens(given.train)
     order = torch.from_numpy(np.load(given.order)) if given.order else None
     losses = []

@@ -15,9 +15,8 @@ from presk.kernels.layout import Layout, Target
 MOST_LANES: Final = 16
 """As many lanes as a sum has parts."""
 
-ABREAST: Final = 4
-"""Registers of f64 that are worked on at once: chains of operations that do not wait for each other, about as many as hide the
-latency of one. With more of them less would stay in registers."""
+ABREAST: Final = 2
+"""Registers that are worked on at once: their operations do not wait for each other. More of them would have to leave registers."""
 
 MOST_PARTS: Final = 64
 LEAST_PARTS: Final = 8
@@ -52,12 +51,12 @@ def lanes_for(layout: Layout, target: Target, elem: Elem) -> int:
 
 
 def abreast_for(layout: Layout, target: Target, elem: Elem) -> int:
-    """The lanes of a nest whose elements are long chains of operations: where lanes fill a register, those of several, since
-    functions of f32 are computed in f64; else the layout's."""
+    """The lanes of a nest whose elements are long chains of operations: where lanes fill a register, those of several; else the
+    layout's."""
     lanes = lanes_for(layout, target, elem)
     if lanes * SIZES[elem] < target.bytes:
         return lanes
-    return max(lanes, min(ABREAST * target.bytes // SIZES[Elem.F64], MOST_LANES))
+    return min(ABREAST * lanes, MOST_LANES)
 
 
 def fitting(lanes: int, size: int) -> int:

@@ -270,4 +270,19 @@ WARNINGS: Final = (
         ),
         None,
     ),
+    Code(
+        "W0005",
+        "parameters in a type in which updates vanish",
+        paragraphs("""
+            A training keeps its parameters in bf16, which has eight bits: a step that moves a parameter by less than 1/512 of its value
+            does not move it at all, and most steps of a training do not move by more. The loss then stops falling early.
+
+            It has no example, since it takes a training.
+        """),
+        paragraphs("""
+            Keep the parameters and the moments wider, and compute in bf16: `--realize '{"default": "bf16", "functions":
+            {"training.step": "f32", "adamw.step": "f32"}}'`.
+        """),
+        None,
+    ),
 )

@@ -18,6 +18,8 @@ from presk.core.text import print_function
 from presk.core.typetext import TypePrinter
 from presk.core.verify import verify
 from presk.elab.files import FolderReader
+from presk.elab.program import Program as TypedProgram
+from presk.train.step import with_step
 from presk.types.dim import constant
 from tests.ad.evaluate import Evaluator, Scope, dot, moved, sample
 
@@ -47,7 +49,16 @@ def corpus(file: str, mode: Mode = Mode.INFERENCE, **constants: int) -> CoreProg
     return _lowered(CORPUS / file, constants, mode)
 
 
+def stepped(file: str, **constants: int) -> CoreProgram:
+    """What the training step of a program of the corpus reaches, with other constants."""
+    return with_step(_engine(), _typed(CORPUS / file, constants), Mode.TRAINING)
+
+
 def _lowered(path: Path, constants: Mapping[str, int], mode: Mode) -> CoreProgram:
+    return lower_program(_engine(), _typed(path, constants), mode)
+
+
+def _typed(path: Path, constants: Mapping[str, int]) -> TypedProgram:
     reader = FolderReader(path)
     values = {name: constant(value) for name, value in constants.items()}
     found = check_program(_engine(), reader, reader.main, path.name, values)
@@ -55,7 +66,7 @@ def _lowered(path: Path, constants: Mapping[str, int], mode: Mode) -> CoreProgra
     checked, typed = found
     wrong = [one for one in checked.diagnostics if one.code[0] != "W" and one.code not in ("E6001", "E6002")]
     assert not wrong, wrong
-    return lower_program(_engine(), typed, mode)
+    return typed
 
 
 def named(program: Program, name: str) -> Function:

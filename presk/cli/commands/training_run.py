@@ -25,6 +25,7 @@ from presk.elab.program import Program
 from presk.exact import draws
 from presk.exact.faults import Fault
 from presk.exact.interpreter import Stopped
+from presk.kernels.ir import Elem
 from presk.kernels.trace.memory import launches
 from presk.native.layouts import layouts
 from presk.native.run import Asked as Native
@@ -148,6 +149,11 @@ def _run(
     if last > total:
         raise programs.usage(
             request, "E9003", f"`--steps {last}`: the run has {total} steps", "`epochs` in the block makes it longer"
+        )
+    if any(part.operand.elem is Elem.BF16 for part in session_.driver.value.inputs):
+        request.complain(
+            "warning[W0005]: parameters or moments are kept in bf16, in which small updates vanish\n"
+            '  = help: --realize \'{"default": "bf16", "functions": {"training.step": "f32", "adamw.step": "f32"}}\''
         )
     if dry:
         request.print(dry_text(request, session_), end="")
