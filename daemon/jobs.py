@@ -42,9 +42,12 @@ CLASSES: Final = MappingProxyType(
 SHARED: Final = frozenset(("check", "dump", "explain", "run", "why"))
 """The commands that change nothing and depend on nothing but their request and files: two of them are one."""
 
-ALONE: Final = ("--help", "--input", "--out", "--params", "@")
+ALONE: Final = ("--help", "--input", "--out", "--params")
 """How words begin with which a command writes a file, or reads one that no reader of programs has seen (see
-`presk.daemon.tracking`): `--realize @FILE` is two words or, with `=`, one."""
+`presk.daemon.tracking`)."""
+
+FROM_FILE: Final = "@"
+"""What names such a file anywhere in a word: `--realize @FILE`, `--plan=@FILE`, `--plan '{"realization": "@FILE"}'`."""
 
 SHARED_CODES: Final = frozenset((0, 1, 3, 4))
 """The exit codes of answers that would be given again."""
@@ -233,7 +236,7 @@ def may_share(arguments: Sequence[str], environment: dict[str, str]) -> bool:
     return (
         command_of(arguments) in SHARED
         and not environment.get("PRESK_FAULT")
-        and not any(word.startswith(ALONE) or "=@" in word for word in arguments)
+        and not any(word.startswith(ALONE) or FROM_FILE in word for word in arguments)
     )
 
 

@@ -60,6 +60,8 @@ class NativeEntry:
         self._code = Code(tuple(blobs))
         self._bound = Bound(table_of(driver, runner.threads), self._code.addresses, self.arena.addresses, timed=timed)
 
+        self._other: Bound | None = None
+
     @property
     def ticks(self) -> NDArray[np.int64]:
         """With `timed`, the processor's ticks of each launch of the table since they were set to 0."""
@@ -77,7 +79,11 @@ class NativeEntry:
     def hand_on(self) -> None:
         """What the last run made is what the next one works on."""
         self.arena.hand_on()
-        self._bound.bind(self.arena.addresses)
+        # The table for the regions the other way round is kept: naming them anew takes as long as a small step.
+        if self._other is None:
+            table = table_of(self.driver, self._runner.threads)
+            self._other = Bound(table, self._code.addresses, self.arena.addresses)
+        self._bound, self._other = self._other, self._bound
 
 
 class InterpretedEntry:

@@ -128,10 +128,10 @@ def in_presk(folder: Path, presk: Sequence[str], steps: int, seed: int, realizat
     command += ["--log", "log.jsonl"]
     done = finish(command, folder, {**ONE_THREAD, **_alone(folder)})
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
-    steps = [line for line in lines if line["kind"] == "step"]
+    made = [line for line in lines if line["kind"] == "step"]
     last = [line for line in lines if line["kind"] == "evaluation"][-1]
-    seconds = sum(step["seconds"] for step in steps)
-    return Trained(last["loss"], last["batches"], steps[-1]["loss"], done.cpu, done.wall, seconds)
+    seconds = sum(step["seconds"] for step in made)
+    return Trained(last["loss"], last["batches"], made[-1]["loss"], done.cpu, done.wall, seconds)
 
 
 def in_pytorch(folder: Path, python: str, steps: int, seed: int, more: Sequence[str]) -> tuple[Trained, str]:

@@ -20,7 +20,7 @@ from presk.core.program import function_ref, lower_program
 from presk.elab.config import generation_of
 from presk.elab.program import Program
 from presk.elab.records import Generation
-from presk.exact import given
+from presk.exact import draws, given
 from presk.exact.closing import closed
 from presk.exact.defined import check_entry
 from presk.exact.faults import COMMAND, Fault
@@ -36,7 +36,7 @@ from presk.native.run import Asked, blobs_of, differentiated, driver_at, look, w
 from presk.native.scalars import check_rates
 from presk.native.values import Doubles
 from presk.run import entry_defaults
-from presk.train.loop import step_key
+from presk.train.loop import run_key
 from presk.train.machine import ELEMS, STORED
 from presk.train.parameters import check_fits
 from presk.train.stored import Stored
@@ -211,7 +211,7 @@ class Generator:
     def tokens(self, prompt: Sequence[int], window: int, seed: int) -> Iterator[int]:
         """Tokens behind a prompt, without end. `Stopped` for a window that the program refuses."""
         lengths = strides(window)
-        text = list(prompt)
+        text, key = list(prompt), run_key(seed)
         number = 0
         while True:
             number += 1
@@ -223,7 +223,7 @@ class Generator:
                 if part.path == self._context:
                     view[:] = text[-length:]
                 elif part.path == self._found.key:
-                    view[:] = np.frombuffer(step_key(seed, number), "<i4")
+                    view[:] = np.frombuffer(draws.child(key, number), "<i4")
             entry.run()
             look(arena, driver)
             token = int(arena.get(driver.results[0]).ravel()[0])

@@ -48,9 +48,9 @@ class Course:
     evaluate: Callable[[Machine, int], Evaluation] | None
 
 
-def step_key(seed: int, number: int) -> bytes:
-    """The key of a step, from 1."""
-    return draws.child(draws.child(draws.master_key(seed), 1), number)
+def run_key(seed: int) -> bytes:
+    """The key of which those of the steps are children."""
+    return draws.child(draws.master_key(seed), 1)
 
 
 def run(
@@ -67,12 +67,12 @@ def run(
     before.
     """
     leaf = stream.data.leaves[0]
+    key = None if seed is None else run_key(seed)
     for number in range(schedule.first, schedule.last + 1):
         began = time.perf_counter()
         position = stream.position(number - 1)
         batch = stream.batch(position)
-        key = None if seed is None else step_key(seed, number)
-        values = machine.step(number, batch.leaves, key)
+        values = machine.step(number, batch.leaves, None if key is None else draws.child(key, number))
         if not values.finite:
             raise left_the_numbers(machine, number, values)
         machine.commit()

@@ -126,6 +126,11 @@ def test_a_run_that_writes_or_reads_other_files_is_not_shared() -> None:
     assert not may_share(("run", "x.psk", "--input", "x=x.npy"), {})
     assert not may_share(("run", "x.psk", "--realize", "@types.json"), {})
     assert not may_share(("dump", "x.psk", "--realize=@types.json"), {})
+    for plan in ("@p.json", '{"realization": "@types.json"}'):
+        assert not may_share(("run", "x.psk", "--plan", plan), {}) and not may_share(
+            ("run", "x.psk", f"--plan={plan}"), {}
+        )
+    assert may_share(("run", "x.psk", "--plan", '{"realization": "f32"}'), {})
     assert not may_share(("run", "x.psk"), {"PRESK_FAULT": "kill@job"})
 
 
