@@ -5,6 +5,7 @@ Conditions, by decision (the realize chapter's numbers where it has them):
     tile       the level's registers hold its sums; the tiles of at most 4 × 16 are taken on every level (they spill a little)
     lanes      4: a width that the level has for the accumulation type; they divide the tile's columns; where operand 1 is
                contiguous along the summed axis, they need its panel
+    epilogue   what is added runs along the columns as its innermost axis, or not at all, where the tile has lanes
     form       7: the row-wise form keeps running sums in the result, which must be of the accumulation type
     order      7: a loop over blocks of K around one over tiles does so too
     passes     7: two passes keep exponentials in the result
@@ -78,8 +79,8 @@ def _passes(nest: Nest, passes: int) -> None:
 def _contraction(nest: Contract, layout: Layout, target: Target) -> None:
     if layout.passes is not None:
         raise Illformed("passes", "a contraction has none")
-    if layout.epilogue:
-        raise Illformed("epilogue", "no product is lowered with its `add` yet", "leave it away")
+    if layout.epilogue and nest.added is None:
+        raise Illformed("epilogue", "nothing is added to the product", "leave it away")
     apart = f"the result, which is stored in {nest.elem} and added up in {nest.accumulate}"
     stored = nest.elem is nest.accumulate
     if layout.form is Form.ROW_WISE and not stored:
@@ -93,6 +94,13 @@ def _contraction(nest: Contract, layout: Layout, target: Target) -> None:
         _lanes(nest, layout, layout.lanes, widest, target)
     if layout.tile is not None:
         _tile(nest, layout, layout.tile, target)
+    made = plan(nest, layout, target)
+    if nest.added is not None and made.lanes > 1 and not made.row_wise and nest.columns.added not in (0, 1):
+        raise Illformed(
+            "epilogue",
+            f"what is added does not run along the columns as its innermost axis, and the tile has {made.lanes} lanes",
+            "state one lane, or leave the epilogue away",
+        )
 
 
 def _lanes(nest: Contract, layout: Layout, lanes: int, widest: int, target: Target) -> None:

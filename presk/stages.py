@@ -8,6 +8,7 @@ from typing import Any, Final
 from presk import analysis
 from presk import run as running
 from presk.ad import stage as ad
+from presk.ad import step
 from presk.cache.codec import Codec
 from presk.cache.stage import Stage
 from presk.check import CHECK, IMPORTS, OVERRIDES
@@ -48,6 +49,7 @@ STAGES: Final[tuple[Stage[Any], ...]] = (
     ad.SIGNATURES,
     ad.DERIVABLE,
     ad.AFTER_AD,
+    step.LOWER_STEP,
     running.RUN,
     native.DRIVER,
     kernels.OBJECT,
@@ -81,6 +83,7 @@ CODECS: Final[tuple[Codec[Any], ...]] = (
     running.INPUT_NAMES,
     core.HEADER,
     core.OPTIMIZER,
+    step.TRAINING,
     native.AT,
     kernels.KERNEL,
 )

@@ -102,7 +102,7 @@ ELEMENTARY: Final = ("exp", "tanh", "sigmoid", "log", "sin", "cos", "erf", "gelu
 def exp_not_above_0(b: Builder, x: Value) -> Value:
     """e^x where x ≤ 0 or NaN: the same value as `exp`, with less to do."""
     if x.elem is Elem.F64:
-        return exponential.exp_64_of_negative(Lanes(b, x.lanes), x)
+        return exponential.exp_64_bounded(Lanes(b, x.lanes), x)
     return b.convert(exponential.exp_32_of_negative(Lanes(b, x.lanes), x), Elem.F32)
 
 

@@ -90,10 +90,10 @@ def exp_32_of_negative(v: Lanes, x: Value) -> Value:
 
 def exp_64(v: Lanes, x: Value) -> Value:
     """e^x."""
-    return exp_64_of_negative(v, v.at_most(x, 710.0))
+    return exp_64_bounded(v, v.at_most(x, 710.0))
 
 
-def exp_64_of_negative(v: Lanes, x: Value) -> Value:
+def exp_64_bounded(v: Lanes, x: Value) -> Value:
     """e^x, x ≤ 710."""
     power = power_64(v, v.at_least(x, -746.0))
     return v.keep_nan(x, v.scaled(rounded(v, power), power.shifted))

@@ -10,9 +10,10 @@ of one tile, for every summed place, side by side. Sums that go through memory b
 result's buffer, so only a result stored in the accumulation type is blocked.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -47,19 +48,29 @@ BLOCK: Final = 512
 
 
 class Walk(msgspec.Struct, frozen=True, array_like=True):
-    """An axis: its length, and its strides in the left operand, the right one and the result, 0 where it is none of theirs."""
+    """An axis: its length, and its strides in the left operand, the right one, the result, and what is added to it, 0 where it is
+    none of theirs."""
 
     size: int
     left: int
     right: int
     out: int
+    added: int = 0
 
 
 ONE: Final = Walk(1, 0, 0, 0)
 
 
+class Added(msgspec.Struct, frozen=True, array_like=True):
+    """What is added to a product when its sums are done: its elements, and the type that it is added in."""
+
+    elem: Elem
+    arithmetic: Elem
+
+
 class Contract(Nest, frozen=True):
-    """`out[o, i, j] = Σ_k left[o, i, k] · right[o, k, j]`, with the elements of both operands and of the result."""
+    """`out[o, i, j] = Σ_k left[o, i, k] · right[o, k, j]`, with the elements of both operands and of the result; with `added` a third
+    operand is added to it, as a launch of its own would: the product is stored first, rounded to the result's elements."""
 
     outer: tuple[Walk, ...]
     rows: Walk
@@ -69,6 +80,7 @@ class Contract(Nest, frozen=True):
     right: Elem
     elem: Elem
     accumulate: Elem
+    added: Added | None = None
 
 
 class Product(Nest, frozen=True):
@@ -114,22 +126,84 @@ def dot_vjp_r(use: Use) -> Launch:
     return _contract(use, (Walk(rows, 1, 0, columns), Walk(columns, 0, 1, 1)), (Walk(k, rows, columns, 0),))
 
 
+def with_added(name: str, use: Use, strides: Strides, added: Added) -> Launch | None:
+    """A product to whose result a third operand is added, which has strides along the result's axes; None for what is no
+    contraction of two operands."""
+    found = _ADDED[name](use, strides)
+    if found is None:
+        return None
+    assert isinstance(found.nest, Contract)
+    return Launch(msgspec.structs.replace(found.nest, added=added), (*found.inputs, 2))
+
+
+def _dot_added(use: Use, strides: Strides) -> Launch:
+    x, w = (operand.shape for operand in use.operands)
+    rows, columns = row_major(x)[:-1], row_major(w)[1:]
+    outs = row_major((*x[:-1], *w[1:]))
+    front = len(rows)
+    kept = [Walk(x[i], rows[i], 0, outs[i], strides[i]) for i in range(front)]
+    kept += [Walk(w[j + 1], 0, columns[j], outs[front + j], strides[front + j]) for j in range(len(columns))]
+    return _contract(use, kept, (Walk(x[-1], 1, prod(w[1:]), 0),))
+
+
+def _dot_vjp_l_added(use: Use, strides: Strides) -> Launch:
+    ct, w = (operand.shape for operand in use.operands)
+    n = prod(w[1:])
+    front = len(ct) - len(w) + 1
+    rows, outs = row_major(ct)[:front], row_major((*ct[:front], w[0]))
+    kept = [Walk(ct[i], rows[i], 0, outs[i], strides[i]) for i in range(front)]
+    return _contract(use, [*kept, Walk(w[0], 0, n, 1, strides[-1])], (Walk(n, 1, 1, 0),))
+
+
+def _dot_vjp_r_added(use: Use, strides: Strides) -> Launch:
+    x, ct = (operand.shape for operand in use.operands)
+    axes = ct[len(x) - 1 :]
+    outs = row_major((x[-1], *axes))
+    kept = [Walk(x[-1], 1, 0, outs[0], strides[0])]
+    kept += [Walk(size, 0, outs[1 + j], outs[1 + j], strides[1 + j]) for j, size in enumerate(axes)]
+    return _contract(use, kept, (Walk(prod(x[:-1]), x[-1], prod(axes), 0),))
+
+
+def _ein_added(use: Use, strides: Strides) -> Launch | None:
+    found = _ein_axes(use, strides)
+    return None if found is None else _contract(use, *found)
+
+
+_ADDED: Final[Mapping[str, Callable[[Use, Strides], Launch | None]]] = MappingProxyType(
+    {"dot": _dot_added, "dot_vjp_l": _dot_vjp_l_added, "dot_vjp_r": _dot_vjp_r_added, "ein": _ein_added}
+)
+
+
+def _ein_axes(use: Use, added: Strides | None = None) -> tuple[list[Walk], list[Walk]] | None:
+    """The axes of the result and the summed ones of an `ein` of two operands that both carry every summed axis; None for any other."""
+    out = attr(use.attrs, "out", AxisNames).names
+    names = [attr(use.attrs, f"in{place}", AxisNames).names for place in range(len(use.operands))]
+    lengths = {name: size for one, x in zip(names, use.operands) for name, size in zip(one, x.shape)}
+    strides = [dict(zip(one, row_major(x.shape))) for one, x in zip(names, use.operands)]
+    summed = [name for name in dict.fromkeys(name for one in names for name in one) if name not in out]
+    if len(use.operands) != 2 or not all(name in one for one in strides for name in summed):
+        return None
+    place = dict(zip(out, row_major([lengths[name] for name in out])))
+    more = dict(zip(out, added or ()))
+    left, right = strides
+
+    def walk(name: str) -> Walk:
+        return Walk(lengths[name], left.get(name, 0), right.get(name, 0), place.get(name, 0), more.get(name, 0))
+
+    return [walk(name) for name in out], [walk(name) for name in summed]
+
+
 def ein(use: Use) -> Launch:
     """`ein[out] x[in0], y[in1], …`."""
+    found = _ein_axes(use)
+    if found is not None:
+        return _contract(use, *found)
     out = attr(use.attrs, "out", AxisNames).names
     names = [attr(use.attrs, f"in{place}", AxisNames).names for place in range(len(use.operands))]
     lengths = {name: size for one, x in zip(names, use.operands) for name, size in zip(one, x.shape)}
     strides = [dict(zip(one, row_major(x.shape))) for one, x in zip(names, use.operands)]
     # Several summed axes are one, in the order in which the operands carry them, the first operand's first.
     summed = [name for name in dict.fromkeys(name for one in names for name in one) if name not in out]
-    if len(use.operands) == 2 and all(name in one for one in strides for name in summed):
-        place = dict(zip(out, row_major([lengths[name] for name in out])))
-        left, right = strides
-
-        def walk(name: str) -> Walk:
-            return Walk(lengths[name], left.get(name, 0), right.get(name, 0), place.get(name, 0))
-
-        return _contract(use, [walk(name) for name in out], [walk(name) for name in summed])
     nest = Product(
         tuple(lengths[name] for name in out),
         tuple(lengths[name] for name in summed),
@@ -163,7 +237,7 @@ def _contract(use: Use, kept: Sequence[Walk], summed: Sequence[Walk]) -> Launch:
 
 
 def _swapped(walk: Walk) -> Walk:
-    return Walk(walk.size, walk.right, walk.left, walk.out)
+    return Walk(walk.size, walk.right, walk.left, walk.out, walk.added)
 
 
 def _merged(walks: Sequence[Walk]) -> list[Walk]:
@@ -173,9 +247,9 @@ def _merged(walks: Sequence[Walk]) -> list[Walk]:
         if walk.size == 1:
             continue
         last = found[-1] if found else None
-        inner = (walk.left * walk.size, walk.right * walk.size, walk.out * walk.size)
-        if last is not None and (last.left, last.right, last.out) == inner:
-            found[-1] = Walk(last.size * walk.size, walk.left, walk.right, walk.out)
+        inner = tuple(stride * walk.size for stride in (walk.left, walk.right, walk.out, walk.added))
+        if last is not None and (last.left, last.right, last.out, last.added) == inner:
+            found[-1] = Walk(last.size * walk.size, walk.left, walk.right, walk.out, walk.added)
         else:
             found.append(walk)
     return found
@@ -391,7 +465,12 @@ def lower(nest: Contract, layout: Layout, target: Target) -> Lowered:
     """The loops of a contraction: a copy into panels, where there is one, and the tiles."""
     made = plan(nest, layout, target)
     steps: list[Step] = []
-    slots = [Slot(Place.INPUT, 0), Slot(Place.INPUT, 1), Slot(Place.OUTPUT)]
+    slots = [
+        Slot(Place.INPUT, 0),
+        Slot(Place.INPUT, 1),
+        *([Slot(Place.INPUT, 2)] if nest.added else []),
+        Slot(Place.OUTPUT),
+    ]
     scratch: list[tuple[Elem, int]] = []
     for place, (factor, pack) in enumerate(zip(_factors(nest, made), (made.pack_left, made.pack))):
         if pack and _results(nest):
@@ -416,15 +495,17 @@ def _tiles(nest: Contract, made: Plan) -> Kernel:
     first, second = _factors(nest, made)
     left = _side(b, nest, first, made.pack_left and results)
     right = _side(b, nest, second, made.pack and results)
-    out = b.buffer(nest.elem, _extent((*nest.outer, nest.rows, nest.columns), lambda walk: walk.out), Access.OUT)
+    kept = (*nest.outer, nest.rows, nest.columns)
+    added = -1 if nest.added is None else b.buffer(nest.added.elem, _extent(kept, lambda walk: walk.added))
+    out = b.buffer(nest.elem, _extent(kept, lambda walk: walk.out), Access.OUT)
     if results and made.row_wise:
-        _rows(b, nest, made, left, right, out)
+        _rows(b, nest, made, left, right, added, out)
     elif results:
-        _Tiles(b, nest, made, left, right, out).write()
+        _Tiles(b, nest, made, left, right, added, out).write()
     return b.kernel()
 
 
-def _rows(b: Builder, nest: Contract, made: Plan, left: _Side, right: _Side, out: int) -> None:
+def _rows(b: Builder, nest: Contract, made: Plan, left: _Side, right: _Side, added: int, out: int) -> None:
     """The row-wise form: each row of the result is +0, then every summed place adds its products to the whole row."""
     rows, columns, lanes = nest.rows, nest.columns, made.lanes
     stride = columns.out or 1
@@ -470,6 +551,18 @@ def _rows(b: Builder, nest: Contract, made: Plan, left: _Side, right: _Side, out
                 descend((*summed, Spot(((k, 1),))))
 
         descend(())
+        if nest.added is not None:
+            more_at = [*((spot, walk.added) for spot, walk in zip(places, nest.outer)), (at, rows.added)]
+            arithmetic = nest.added.arithmetic
+
+            def more(index: Index, spot: Spot, some: int | None) -> None:
+                where = address(b, *more_at, (spot, columns.added))
+                apart = columns.added if lanes > 1 else 1
+                x = load(b, out, index, arithmetic, lanes, stride=stride if lanes > 1 else 1, count=some)
+                y = load(b, added, where, arithmetic, lanes, stride=apart, count=some)
+                put(index, b.add(x, y), some)
+
+            vectors(more)
 
     loops.over([walk.size for walk in (*nest.outer, rows)], row)
 
@@ -477,7 +570,7 @@ def _rows(b: Builder, nest: Contract, made: Plan, left: _Side, right: _Side, out
 @dataclass(frozen=True, slots=True)
 class _At:
     """Where the loops around stand: a place of the outer axes, a tile and how many rows and columns it has, or how many columns there
-    are from a tile on; the block of the summed axis (None: all of it), and whether it is the first."""
+    are from a tile on; the block of the summed axis (None: all of it), and whether it is the first and the last."""
 
     outer: tuple[Spot, ...]
     rows_at: Spot = ORIGIN
@@ -487,15 +580,17 @@ class _At:
     first: Spot = ORIGIN
     depth: int | None = None
     fresh: bool = True
+    last: bool = True
 
 
 class _Tiles:
-    def __init__(self, b: Builder, nest: Contract, made: Plan, left: _Side, right: _Side, out: int) -> None:
+    def __init__(self, b: Builder, nest: Contract, made: Plan, left: _Side, right: _Side, added: int, out: int) -> None:
         self.b = b
         self.nest = nest
         self.plan = made
         self.left = left
         self.right = right
+        self.added = added
         self.out = out
         self.loops = Loops(b, made.split)
 
@@ -550,15 +645,18 @@ class _Tiles:
         """What is inside, a block of the summed axis at a time: the sums that wait for the next one are few enough to wait in the
         cache."""
         kblock = self.plan.kblock
-        self._descend(replace(at, first=ORIGIN, depth=kblock, fresh=True), order, depth)
+        self._descend(replace(at, first=ORIGIN, depth=kblock, fresh=True, last=False), order, depth)
         full, rest = divmod(self.nest.summed[0].size, kblock)
+        if self.nest.added is not None and not rest:
+            # What comes with the last block makes it one by itself.
+            full, rest = full - 1, kblock
         if full > 1:
             with self.b.loop(full - 1) as block:
                 first = Spot(((block, kblock),), kblock)
-                self._descend(replace(at, first=first, depth=kblock, fresh=False), order, depth)
+                self._descend(replace(at, first=first, depth=kblock, fresh=False, last=False), order, depth)
         if rest:
             first = Spot((), full * kblock)
-            self._descend(replace(at, first=first, depth=rest, fresh=False), order, depth)
+            self._descend(replace(at, first=first, depth=rest, fresh=False, last=True), order, depth)
 
     def _along(self, size: int, step: int, depth: int, body: Callable[[Spot, int], None]) -> None:
         """A body for every tile along an axis: the number of the tile and how many places it has."""
@@ -638,17 +736,33 @@ class _Tiles:
             return found
 
         sums = self._sum(at.first, at.depth, sums, step)
+        apart = stride if lanes > 1 else 1
+        more_at = [(spot, walk.added) for spot, walk in places] + [
+            (rows_at, made.rows * nest.rows.added),
+            (columns_at, made.columns * nest.columns.added),
+        ]
         for row in range(rows):
             for vector in range(vectors):
-                store(
+                index, count = out_index(row, vector), counts[vector]
+                x = sums[row * vectors + vector]
+                added = nest.added if at.last else None
+                if added is None:
+                    store(b, self.out, nest.elem, index, x, stride=apart, count=count)
+                    continue
+                if not nest.elem is nest.accumulate is added.arithmetic:
+                    # The product is rounded as it would be if it were stored and read.
+                    store(b, self.out, nest.elem, index, x, stride=apart, count=count)
+                    x = load(b, self.out, index, added.arithmetic, lanes, stride=apart, count=count)
+                y = load(
                     b,
-                    self.out,
-                    nest.elem,
-                    out_index(row, vector),
-                    sums[row * vectors + vector],
-                    stride=stride if lanes > 1 else 1,
-                    count=counts[vector],
+                    self.added,
+                    address(b, *more_at, base=row * nest.rows.added + vector * lanes * nest.columns.added),
+                    added.arithmetic,
+                    lanes,
+                    stride=nest.columns.added if lanes > 1 else 1,
+                    count=count,
                 )
+                store(b, self.out, nest.elem, index, b.add(x, y), stride=apart, count=count)
 
     def _sum(
         self,

@@ -259,12 +259,14 @@ class Recorder:
             self._moves[key] = self.kernel(copy_kernel(*key, self._target))
         self._rows.append(Launch(self._moves[key], (source.ref, target), "", move=True))
 
-    def launch(self, nest: Nest, inputs: Sequence[Tensor], result: Operand, site: Site) -> Tensor:
-        """Launches a nest into memory of its own."""
-        name = f"{site[0]}/%{site[1]}"
-        lowered, kernels = self._lower(nest, name)
+    def launch(
+        self, nest: Nest, inputs: Sequence[Tensor], result: Operand, site: Site, laid_out: Site | None = None
+    ) -> Tensor:
+        """Launches a nest into memory of its own, under its layout, or that of another nest which it computes besides."""
+        name = site_name(site)
+        layout = self._layouts.get(site_name(laid_out or site))
+        lowered, kernels = self._lower(nest, site_name(laid_out or site))
         self.nests.append((name, nest, prod(self._loops[loop].count for loop in self._around)))
-        layout = self._layouts.get(name)
         workers = 0 if layout is None or layout.split is None else layout.split.workers
         out = self.new(result)
         scratch = [self.buffer(SIZES[elem] * size) for elem, size in lowered.scratch]
@@ -343,6 +345,11 @@ class Recorder:
         del self._loops[mark.loops :], self.nests[mark.nests :]
         self._scalars = {key: ref for key, ref in self._scalars.items() if ref.buffer < mark.buffers}
         self._constants = {key: at for key, at in self._constants.items() if at < mark.buffers}
+
+
+def site_name(site: Site) -> str:
+    """The name of a nest."""
+    return f"{site[0]}/%{site[1]}"
 
 
 def _item(value: Value, place: int) -> Value:

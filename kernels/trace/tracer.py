@@ -31,11 +31,13 @@ from presk.core.ir import Closure as MakeClosure
 from presk.kernels.ir import Elem
 from presk.kernels.layout import Layout, Target
 from presk.kernels.nest import Arith, Kind, Nest, Operand, Use, View
+from presk.kernels.nests.axes import identity, laid, places
+from presk.kernels.nests.contraction import Added, with_added
 from presk.kernels.nests.table import group, rule
 from presk.kernels.trace import hyper
 from presk.kernels.trace.hyper import AnyExpr, Given
 from presk.kernels.trace.loops import fold
-from presk.kernels.trace.recorder import Recorder, inner, key_operand
+from presk.kernels.trace.recorder import Misfit, Recorder, inner, key_operand, site_name
 from presk.kernels.trace.rows import Part, Role, Trace
 from presk.kernels.trace.scope import Headers, Scope, named, open_prefix
 from presk.kernels.trace.structure import STRUCTURAL, Structural, expression, items, record
@@ -54,7 +56,7 @@ from presk.kernels.trace.values import (
     stacked,
     tensors,
 )
-from presk.prims.attrs import Attr
+from presk.prims.attrs import Align, Attr
 from presk.prims.nests import NESTS, AnyPattern, Converted, Elementwise, Structure, Structured
 from presk.types import type as types
 from presk.types.type import Type
@@ -65,6 +67,8 @@ _NUMBERS: Final[Mapping[AnyPattern, Elem]] = MappingProxyType({_RATED: Elem.F64,
 """What reads its number in a type of its own, whatever it computes in: a rate that draws of 53 bits are compared with, an exponent."""
 
 
+ADD: Final = "add"
+EPILOGUE: Final = "epilogue"
 Carried = tuple[tuple[str, str], ...]
 
 
@@ -213,12 +217,16 @@ class _Tracer:
         # Names are those of this function's types, whatever the caller calls the axes.
         values = {place: named(arg, param.type) for place, (arg, param) in enumerate(zip(args, function.params))}
         groups = self._grouped(function)
+        products = self._products(function)
         for binding in function.bindings:
-            if binding.var not in groups.interior:
+            if binding.var not in groups.interior and binding.var not in products.values():
                 arith = self._q.arith(function.name, binding.var)
                 site = _Site(function, binding, scope, values, arith)
                 self._recorder.trail.append(site.name)
-                value = self._binding(site, groups.by_root.get(binding.var))
+                if (product := products.get(binding.var)) is not None:
+                    value: Value = self._added(site, product)
+                else:
+                    value = self._binding(site, groups.by_root.get(binding.var))
                 if isinstance(binding.op, Call | Apply | Fold):
                     value = named(value, binding.type)
                 values[binding.var] = value
@@ -229,6 +237,49 @@ class _Tracer:
         if function.name not in self._groups:
             self._groups[function.name] = _groups(function) if self._q.fused else _Groups({}, frozenset())
         return self._groups[function.name]
+
+    def _products(self, function: Function) -> Mapping[int, int]:
+        """By the `add` that takes it along, the product that is not launched by itself."""
+        stated = [
+            binding.var
+            for binding in function.bindings
+            if (layout := self._q.layouts.get(site_name((function.name, binding.var)))) is not None and layout.epilogue
+        ]
+        return {
+            binding.var: arg
+            for binding in function.bindings
+            if isinstance(binding.op, Prim) and binding.op.name == ADD
+            for arg in binding.op.args
+            if arg in stated
+        }
+
+    def _added(self, site: _Site, product: int) -> Tensor:
+        """A product and the `add` that reads it, in one launch under the product's layout."""
+        function, scope = site.function, site.scope
+        binding = next(one for one in function.bindings if one.var == product)
+        assert isinstance(binding.op, Prim) and isinstance(site.binding.op, Prim)
+        arith, name = self._q.arith(function.name, product), (function.name, product)
+        given = [self._operand(site.values[var], arith.arithmetic) for var in binding.op.args]
+        made = Use(
+            tuple(one.operand for one in given),
+            scope.operand(binding.type, arith),
+            arith,
+            dict(binding.op.attrs),
+            scope.dims,
+        )
+        place = 1 - site.binding.op.args.index(product)
+        other = self._operand(site.values[site.binding.op.args[place]], site.arith.arithmetic)
+        aligns = [dict(site.binding.op.attrs).get(key) for key in ("left", "right")]
+        result = scope.operand(site.binding.type, site.arith)
+        if result.shape != made.result.shape or result.elem is not made.result.elem:
+            what = "is larger than it" if result.shape != made.result.shape else "is stored in another type"
+            raise Misfit(site_name(name), EPILOGUE, f"what the `add` makes of the product {what}", "leave it away")
+        strides = _beside(other.operand, aligns[place], result)
+        launch = with_added(binding.op.name, made, strides, Added(other.operand.elem, site.arith.arithmetic))
+        if launch is None:
+            raise Misfit(site_name(name), EPILOGUE, "the product is no contraction of two operands", "leave it away")
+        inputs = [[*given, other][number] for number in launch.inputs]
+        return self._recorder.launch(launch.nest, inputs, result, site.name, laid_out=name)
 
     def _enter(self, name: str, dims: Mapping[str, int], prefix: tuple[int, ...], args: Sequence[Value]) -> Value:
         function = self._functions[name]
@@ -358,6 +409,14 @@ class _Tracer:
         result = site.scope.operand(type_, site.arith)
         made = group(tuple(one.operand for one in given), steps, result, site.arith, site.scope.dims)
         return self._recorder.launch(made.nest, [given[place] for place in made.inputs], result, site.name)
+
+
+def _beside(operand: Operand, align: Attr | None, result: Operand) -> tuple[int, ...]:
+    """The strides along a result's axes of what is added to it."""
+    rank = len(result.shape)
+    if isinstance(align, Align):
+        return laid(operand.shape, places(operand.shape, align, rank), rank)
+    return laid(operand.shape, identity(rank) if operand.shape else (), rank)
 
 
 def _carried(path: str, carried: Carried) -> str | None:

@@ -118,9 +118,9 @@ def squares(function: Function) -> str:
 
 
 LOWER_STEP: Final = Stage("training step", __name__, (), lower_step, LOWERED, PACKAGES)
-_TRAINING: Final = struct_codec(Training)
+TRAINING: Final = struct_codec(Training)
 
 
 def lowered_step(queries: Queries, given: Training) -> Result[Lowered]:
     """The step, by its stage."""
-    return queries.get(LOWER_STEP, queries.leaf("training", given, _TRAINING), subject=STEP)
+    return queries.get(LOWER_STEP, queries.leaf("training", given, TRAINING), subject=STEP)

@@ -24,7 +24,7 @@ def layout(made: Decisions) -> Layout:
         split=None if made.split is None else Split(made.split.depth, max(1, made.split.workers)),
         pack=made.pack,
         passes=made.passes,
-        # That no epilogue is wanted is what a layout without one says.
+        # That none is wanted is what a layout without one says.
         epilogue=made.epilogue or None,
     )
 

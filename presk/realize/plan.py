@@ -19,7 +19,7 @@ realization alone. A decision that is not stated takes its default, and a nest t
 | `split` | every nest | `"none"`, `{"depth": 0 to 2, "workers": n}` |
 | `pack` | tiled contraction | `true`, `false` |
 | `passes` | softmax | 2, 3 |
-| `epilogue` | contraction | `false` |
+| `epilogue` | contraction that one `add` alone reads | `true`, `false`: the product's kernel adds the other operand, and the `add` launches it |
 
 What can be seen here is refused here: what a plan states must be one of these, fit together, and fit the nest's kind. What depends on
 shapes, types and the machine is checked at every launch (`presk.kernels.wellformed`).
@@ -35,7 +35,7 @@ from typing import Any, Final
 import msgspec
 
 from presk.core.fusion import partition
-from presk.core.ir import Binding, Function, Prim, Program
+from presk.core.ir import Binding, Function, Prim, Program, operands
 from presk.prims.attrs import AxisNames
 from presk.prims.nests import NESTS, Converted, Filled, Hyper, Regrouped, Same, Structure, Structured
 from presk.realize.record import Malformed, Realization, known_keys, meant, parse_record, read_json
@@ -361,10 +361,29 @@ def unfit(plan: Plan, program: Program) -> Malformed | None:
                 *front, last = [f"`{other}`" for other in allowed]
                 has = f"{', '.join(front)} and {last}" if front else f"{last} only"
                 return Malformed(f"`{name}` is {what} and has no `{one}`", f"it has {has}")
-        if decisions.epilogue:
-            return Malformed(
-                f"`epilogue` of `{name}` is true, and no product is lowered with its `add` yet", "leave it away"
-            )
+        if decisions.epilogue and (why := _no_epilogue(program, name)) is not None:
+            return Malformed(f"`epilogue` of `{name}` is true, and {why}", "leave it away")
+    return None
+
+
+def _no_epilogue(program: Program, name: str) -> str | None:
+    """Why a product's kernel does not add what an `add` adds to it; None if it may, as far as its function shows."""
+    named, _, number = name.rpartition("/%")
+    function = next(one for one in program.functions if one.name == named)
+    var = int(number)
+    if function.returns == var:
+        return "the product is what its function returns"
+    readers = [one for one in function.bindings for read in operands(one.op) if read == var]
+    if len(readers) != 1:
+        return f"{'nothing reads' if not readers else 'more than one operand is'} the product"
+    (reader,) = readers
+    if not isinstance(reader.op, Prim) or reader.op.name != "add":
+        return "what reads the product is no `add`"
+    if len(next(one for one in partition(function).groups if reader.var in one.members).members) > 1:
+        return f"the `add` that reads the product, %{reader.var}, is computed in a group"
+    other = next(read for read in reader.op.args if read != var)
+    if any(one.var == other and one.op == reader.op for one in function.bindings) or not isinstance(reader.type, Real):
+        return "the `add` is not one of two tensors"
     return None
 
 

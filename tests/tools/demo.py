@@ -14,6 +14,7 @@ import difflib
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,8 @@ PRESK: Final = ROOT / ".venv" / "bin" / "presk"
 COURSE: Final = ROOT / "corpus" / "nlp" / "05_gpt.psk"
 COLUMNS: Final = 118
 PROMPT: Final = 'The "for" statement'
+_CELLS: Final = 10
+"""Words of a row of `--stats`, with the stage as one: five counts, and two times with their units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,7 @@ def adapted(program: str, size: Size, characters: int) -> str:
 def differences(old: str, new: str) -> list[str]:
     """The lines that differ, without their comments' blanks."""
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), n=0, lineterm="")
-    return [" ".join(line.split(" ")) for line in lines if not line.startswith(("---", "+++", "@@"))]
+    return [re.sub(r" {2,}--", "  --", line) for line in lines if not line.startswith(("---", "+++", "@@"))]
 
 
 def chart(
@@ -211,16 +214,16 @@ def computed(lines: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Of a table of `--stats`: by stage, how often it was asked for, and how often computed."""
     rows = {}
     for line in lines:
-        cells = line.rsplit(maxsplit=10)
-        if len(cells) == 11 and cells[1].isdigit():
+        cells = line.rsplit(maxsplit=_CELLS - 1)
+        if len(cells) == _CELLS and cells[1].isdigit():
             rows[cells[0]] = (int(cells[1]), int(cells[2]))
     return rows
 
 
 def worked(line: str) -> bool:
     """Whether a line of a table of `--stats` is its head, its sum, or a stage that computed something."""
-    cells = line.rsplit(maxsplit=10)
-    return line.startswith("stage ") or (len(cells) == 11 and cells[2].isdigit() and cells[2] != "0")
+    cells = line.rsplit(maxsplit=_CELLS - 1)
+    return line.startswith("stage ") or (len(cells) == _CELLS and cells[2].isdigit() and cells[2] != "0")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -375,7 +378,7 @@ def change(demo: Demo, size: Size) -> None:
     at = (*sizes, "--arg", "key=7", "--arg", "t=1", "--arg", f"total={size.steps}", "--stats")
     path.write_text(text.replace("gelu(up.apply(x))", "relu(up.apply(x))"), "utf-8")
     demo.presk("check", name, "--stats", keep=worked)
-    demo.presk("why", name, "FeedForward.apply", keep=lambda line: "computed" in line)
+    demo.presk("why", name, "FeedForward.apply", keep=lambda line: line.startswith(("parse ", "typing ", "lower ")))
 
     say("A training step of the changed program: which kernels are compiled, of all that it has")
     rows = computed(demo.presk(*step, *at, keep=lambda line: worked(line) or line.startswith("launches")))
