@@ -441,6 +441,8 @@ class Server:
                         self._pass_on(protocol.frame(protocol.REPORT, payload), flight, client)
                     return report.code, report, worker, None
                 if job.cancelled.is_set():
+                    # What a command says of its end is for who cancelled it and still listens.
+                    client.write(protocol.frame(kind, payload))
                     continue
                 self._pass_on(protocol.frame(kind, payload), flight, client)
                 if flight is None or not flight.open:

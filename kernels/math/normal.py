@@ -19,6 +19,9 @@ from presk.kernels.math.coefficients import (
     ERF_32,
     ERF_64,
     ERF_64_LOW,
+    EXP_32,
+    INVERSE_LN2,
+    LN2,
     ROOT_2,
     SLOPE_32,
     SLOPE_32_BELOW,
@@ -43,15 +46,28 @@ _NUDGE: Final = 2.0**-175
 # --- binary32 ----------------------------------------------------------------------------------------------------------------------
 
 
+_HALF_DOWN: Final = tuple(-0.5 * (-0.5) ** place * coefficient for place, coefficient in enumerate(EXP_32))
+"""Of −q(−s/2)/2, where q is EXP_32's polynomial."""
+
+
 def _bell_32(v: Lanes, a: Value) -> Value:
-    """e^(−a²/2), a ≤ 15 with a² exact."""
-    return exp_32_within(v, v.mul(v.mul(a, a), -0.5))
+    """2·e^(−a²/2), a ≤ 15 with a² exact: the steps of the exponential at −a²/2, with s = −2r, so that a² need not be halved."""
+    square = v.mul(a, a)
+    shifted = v.fma(square, -0.5 * INVERSE_LN2, MAGIC)
+    k = v.sub(shifted, MAGIC)
+    s = v.fma(k, 2.0 * LN2[1], v.fma(k, 2.0 * LN2[0], square))
+    z = v.mul(s, s)
+    return v.raised(v.sub(2.0, v.fma(z, v.polynomial(s, _HALF_DOWN, z), s)), shifted)
 
 
 def _quotient_32(v: Lanes, a: Value, factor: Value, above: tuple[float, ...], below: tuple[float, ...]) -> Value:
     """factor · above(a) / below(a). All coefficients are positive, so neither polynomial loses anything."""
     top, bottom = v.polynomials((a, above), (a, below))
     return v.div(v.mul(factor, top), bottom)
+
+
+def _halved(coefficients: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(0.5 * coefficient for coefficient in coefficients)
 
 
 def _reflected(v: Lanes, x: Value, y: Value) -> Value:
@@ -63,7 +79,7 @@ def gelu_32(v: Lanes, x: Value) -> Value:
     """x·Φ(x), without the sign of 0."""
     kept = v.at_least(x, -_FAR_32)
     a = v.at_most(v.abs(kept), _FAR_32)
-    tail = _quotient_32(v, a, _bell_32(v, a), TAIL_32, TAIL_32_BELOW)
+    tail = _quotient_32(v, a, _bell_32(v, a), _halved(TAIL_32), TAIL_32_BELOW)
     # As `_reflected`, of a tail that is not negative.
     phi = v.abs(v.sub(v.select(v.less(0.0, kept), 1.0, 0.0), tail))
     # At arguments below 2⁻¹²⁵ the value is x/2 and a little more, and x/2 may be a tie of binary32: the addition decides it.
@@ -80,7 +96,7 @@ def gelu_derivative_32(v: Lanes, x: Value) -> Value:
     kept = v.at_least(v.at_most(x, _FAR_32), -_FAR_32)
     a = v.abs(kept)
     distance = v.add(v.sub(TURN[0], a), TURN[1])
-    return _reflected(v, kept, _quotient_32(v, a, v.mul(_bell_32(v, a), distance), SLOPE_32, SLOPE_32_BELOW))
+    return _reflected(v, kept, _quotient_32(v, a, v.mul(_bell_32(v, a), distance), _halved(SLOPE_32), SLOPE_32_BELOW))
 
 
 def erf_32(v: Lanes, x: Value) -> Value:

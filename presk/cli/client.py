@@ -189,7 +189,8 @@ def _write(number: int, data: bytes) -> None:
 
 def _columns() -> int:
     try:
-        return os.get_terminal_size(1).columns
+        # A terminal that was given no size says 0.
+        return os.get_terminal_size(1).columns or COLUMNS
     except OSError:
         return COLUMNS
 

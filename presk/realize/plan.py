@@ -19,7 +19,7 @@ realization alone. A decision that is not stated takes its default, and a nest t
 | `split` | every nest | `"none"`, `{"depth": 0 to 2, "workers": n}` |
 | `pack` | tiled contraction | `true`, `false` |
 | `passes` | softmax | 2, 3 |
-| `epilogue` | contraction that one `add` alone reads | `true`, `false`: the product's kernel adds the other operand, and the `add` launches it |
+| `epilogue` | contraction | `true`, `false`: whether the one `add` that reads the product is computed with it |
 
 What can be seen here is refused here: what a plan states must be one of these, fit together, and fit the nest's kind. What depends on
 shapes, types and the machine is checked at every launch (`presk.kernels.wellformed`).
@@ -343,6 +343,7 @@ def unfit(plan: Plan, program: Program) -> Malformed | None:
         for var, root in partition(function).roots().items()
         if var != root
     }
+    stated = [name for name, decisions in plan.layout if decisions.epilogue]
     for name, decisions in plan.layout:
         if name in inside:
             return Malformed(f"`{name}` is no nest by itself", f"it is computed in the nest `{inside[name]}`")
@@ -361,13 +362,14 @@ def unfit(plan: Plan, program: Program) -> Malformed | None:
                 *front, last = [f"`{other}`" for other in allowed]
                 has = f"{', '.join(front)} and {last}" if front else f"{last} only"
                 return Malformed(f"`{name}` is {what} and has no `{one}`", f"it has {has}")
-        if decisions.epilogue and (why := _no_epilogue(program, name)) is not None:
+        if decisions.epilogue and (why := _no_epilogue(program, name, stated)) is not None:
             return Malformed(f"`epilogue` of `{name}` is true, and {why}", "leave it away")
     return None
 
 
-def _no_epilogue(program: Program, name: str) -> str | None:
-    """Why a product's kernel does not add what an `add` adds to it; None if it may, as far as its function shows."""
+def _no_epilogue(program: Program, name: str, stated: Collection[str]) -> str | None:
+    """Why a product's kernel does not add what an `add` adds to it; None if it may, as far as its function shows. `stated` are the
+    nests of which an epilogue is asked."""
     named, _, number = name.rpartition("/%")
     function = next(one for one in program.functions if one.name == named)
     var = int(number)
@@ -375,15 +377,14 @@ def _no_epilogue(program: Program, name: str) -> str | None:
         return "the product is what its function returns"
     readers = [one for one in function.bindings for read in operands(one.op) if read == var]
     if len(readers) != 1:
-        return f"{'nothing reads' if not readers else 'more than one operand is'} the product"
+        return "nothing reads the product" if not readers else "the product is read more than once"
     (reader,) = readers
-    if not isinstance(reader.op, Prim) or reader.op.name != "add":
-        return "what reads the product is no `add`"
+    if not isinstance(reader.op, Prim) or reader.op.name != "add" or not isinstance(reader.type, Real):
+        return "what reads the product is no `add` of tensors"
     if len(next(one for one in partition(function).groups if reader.var in one.members).members) > 1:
-        return f"the `add` that reads the product, %{reader.var}, is computed in a group"
-    other = next(read for read in reader.op.args if read != var)
-    if any(one.var == other and one.op == reader.op for one in function.bindings) or not isinstance(reader.type, Real):
-        return "the `add` is not one of two tensors"
+        return f"the `add` that reads it, %{reader.var}, is computed in a group with others"
+    if any(f"{named}/%{read}" in stated for read in reader.op.args if read != var):
+        return f"so it is of the other product that %{reader.var} reads"
     return None
 
 

@@ -35,7 +35,7 @@ from presk.train import checkpoint
 from presk.train.checkpoint import Checkpoint, Meta
 from presk.train.evaluate import Evaluator
 from presk.train.generate import window_of
-from presk.train.loop import Course, Listener, Schedule, run
+from presk.train.loop import Course, Listener, Schedule, run, save_state
 from presk.train.machine import ELEMS, STORED, Machine, Values
 from presk.train.parameters import check_fits, read_parameters
 from presk.train.session import Session
@@ -107,6 +107,7 @@ class Training:
         batch = session.function.params[2 + training.key].type
         self.machine: Final = Machine(driver, entry, session.function, batch, session.total)
         self.first = 1
+        self._saved = 0
         if found is not None:
             self.first = found.meta.step + 1
             self.machine.restore(found.parameters, found.state("m"), found.state("v"))
@@ -283,7 +284,13 @@ class Training:
         )
         course = Course(None if wanted.folder is None else self._save, evaluator)
         seed = self.session.asked.seed if training.key else None
-        run(self.machine, self.stream, schedule, seed, course, listeners)
+        try:
+            run(self.machine, self.stream, schedule, seed, course, listeners)
+        except KeyboardInterrupt:
+            # Whoever interrupts a run wants to go on with it some time.
+            if self.machine.at is not None and self.machine.at[0] != self._saved:
+                save_state(self.machine, course, listeners)
+            raise
 
     def _save(self, machine: Machine, step: int, values: Values) -> str:
         folder = self._wanted.folder
@@ -295,6 +302,7 @@ class Training:
         for name in names:
             shown = f"{folder.shown.rstrip('/')}/{name}"
             checkpoint.write(folder.path / name, shown, machine.parameters(), first, second, self.meta(step, values))
+        self._saved = step
         checkpoint.prune(folder.path, self._wanted.keep, upto=step)
         return f"{folder.shown.rstrip('/')}/{names[-1]}"
 

@@ -75,7 +75,7 @@ def run(
         values = machine.step(number, batch.leaves, None if key is None else draws.child(key, number))
         if not values.finite:
             raise left_the_numbers(machine, number, values)
-        machine.commit()
+        machine.commit(number, values)
         tokens = int(batch.leaves[0].size) if leaf.bound else 0
         done = Step(
             step=number,
@@ -89,14 +89,22 @@ def run(
         for listener in listeners:
             listener.step(done)
         ends = number == schedule.last
-        if course.save is not None and (ends or _due(number, schedule.checkpoint_every)):
-            name = course.save(machine, number, values)
-            for listener in listeners:
-                listener.checkpoint(number, name)
+        if ends or _due(number, schedule.checkpoint_every):
+            save_state(machine, course, listeners)
         if course.evaluate is not None and (ends or _due(number, schedule.evaluate_every)):
             found = course.evaluate(machine, number)
             for listener in listeners:
                 listener.evaluation(found)
+
+
+def save_state(machine: Machine, course: Course, listeners: tuple[Listener, ...]) -> None:
+    """Writes a checkpoint of the state, if there has been a step and checkpoints are kept."""
+    if course.save is None or machine.at is None:
+        return
+    number, values = machine.at
+    name = course.save(machine, number, values)
+    for listener in listeners:
+        listener.checkpoint(number, name)
 
 
 def _due(number: int, every: int | None) -> bool:

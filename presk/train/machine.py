@@ -5,6 +5,7 @@ nothing is copied, and a step whose loss or gradient is no number leaves what wa
 """
 
 import math
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -62,6 +63,8 @@ class Machine:
     ) -> None:
         """`function` is the step after differentiation, `batch` the batch's type, `total` the steps of the run."""
         self.function: Final = function
+        self.at: tuple[int, Values] | None = None
+        """The step whose state this is, and its numbers; None before the first."""
         self.entry: Final = entry
         self.driver: Final = driver
         self._inputs = {part.path: part for part in driver.inputs}
@@ -126,9 +129,14 @@ class Machine:
         look(arena, self.driver)
         return Values(*(self._number(f".{place}") for place in range(len(VALUES))))
 
-    def commit(self) -> None:
-        """Makes what the last step made the state."""
-        self.entry.hand_on()
+    def commit(self, number: int, values: Values) -> None:
+        """Makes what a step made the state. An interrupt comes before it or after it, so `at` and the state agree."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+        try:
+            self.entry.hand_on()
+            self.at = (number, values)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
 
     def _number(self, path: str) -> float:
         part = self._results[path]

@@ -246,7 +246,7 @@ REFUSED: Final = (
         for order in ("KIJ", "IKJ", "KJI", "JKI")
     ),
     (product_of(9, 40, 24), Layout(passes=3), X86_64_V3, "passes", "a contraction has none"),
-    (product_of(9, 40, 24), Layout(epilogue=True), X86_64_V3, "epilogue", "not? product|no product"),
+    (product_of(9, 40, 24), Layout(epilogue=True), X86_64_V3, "epilogue", "nothing is added to the product"),
     (product_of(9, 40, 24), Layout(split=Split(2, 2)), X86_64_V3, "split", "no loop at depth 2"),
     (product_of(1, 40, 24), Layout(split=Split(0, 2)), X86_64_V3, "split", "one iteration|nothing to divide"),
     (product_of(0, 40, 24), Layout(split=Split(0, 2)), X86_64_V3, "split", "is not there"),

@@ -82,11 +82,20 @@ def test_a_killed_run_goes_on_to_the_same_bits(console: Console, place: int) -> 
 def test_an_interrupted_run_says_so_and_can_go_on(console: Console) -> None:
     prepared(console, LONG)
     run = started(console, "--checkpoints", "out")
-    until(run.stdout, r"checkpoint  step +6/")
+    before = until(run.stdout, r"checkpoint  step +6/")
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=PATIENCE)
     assert run.returncode == 130, err.decode()
-    assert "stopped: interrupted" in out.decode() and not err
+    text = before + out.decode()
+    assert "stopped: interrupted" in text and not err
+    # A checkpoint of its last step is there, with which another run agrees.
+    last = int(re.findall(r"checkpoint  step +(\d+)/", text)[-1])
+    assert (console.folder / "out" / f"step-{last:06d}.safetensors").exists()
+    done = re.search(r"stopped: interrupted  (\d+) steps", text)
+    assert done is not None and last in (int(done[1]), int(done[1]) + 1)
+    assert console.presk("train", "net.psk", "--steps", str(last), "--checkpoints", "same").code == 0
+    files = [console.folder / folder / f"step-{last:06d}.safetensors" for folder in ("out", "same")]
+    assert tensors(files[0]) == tensors(files[1])
     assert console.presk("train", "net.psk", "--checkpoints", "out", "--resume", "out").code == 0
 
 

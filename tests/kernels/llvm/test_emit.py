@@ -28,8 +28,9 @@ from presk.kernels.ir import (
 )
 from presk.kernels.llvm.blobs import compile_kernel
 from presk.kernels.llvm.compile import assembly
-from presk.kernels.llvm.emit import emit
+from presk.kernels.llvm.emit import WRITTEN, emit
 from presk.kernels.llvm.run import DTYPES, run_blob, run_kernel
+from presk.kernels.math import apply
 from presk.kernels.targets import LEVELS, X86_64, X86_64_V3, X86_64_V4
 from tests.kernels.llvm.support import RUNNABLE, Array, at_offset, bits, computed, mapped, same
 from tests.kernels.strategies import F32_SPECIAL, F64_SPECIAL
@@ -388,6 +389,38 @@ def test_levels_use_their_registers_and_instructions():
     assert "zmm" in texts[X86_64_V4.name] and "vfmadd" in texts[X86_64_V4.name]
     assert "ymm" in texts[X86_64_V3.name] and "zmm" not in texts[X86_64_V3.name] and "vfmadd" in texts[X86_64_V3.name]
     assert "ymm" not in texts[X86_64.name] and "fmadd" not in texts[X86_64.name]
+
+
+def curved() -> Kernel:
+    """A function of a vector of two registers: four chains of operations on f64, side by side."""
+    return mapped(lambda b, x: apply(b, "tanh", [x]), (Elem.F32,), Elem.F32, 64, 16)
+
+
+def summed() -> Kernel:
+    """A sum of products."""
+    b = Builder()
+    x, y = b.buffer(Elem.F32, 64), b.buffer(Elem.F32, 8, Access.OUT)
+    loop = b.loop(8, [b.const(Elem.F32, 0.0, 8)])
+    with loop as k:
+        value = b.load(x, b.at((k, 8)), 8)
+        loop.next = [b.fma(value, value, loop.inside[0])]
+    b.store(y, b.at(), loop.after[0])
+    return b.kernel()
+
+
+def test_instructions_keep_their_order_but_for_sums_of_products():
+    """The chains stay side by side: a coefficient is fetched once, and used for all of them."""
+    text = emit(curved(), X86_64_V3)
+    assert WRITTEN in text and WRITTEN not in emit(summed(), X86_64_V3)
+    used = [part.count("vfmadd213pd") for part in assembly(text, X86_64_V3).split("vbroadcastsd")]
+    # Even and odd powers of the polynomial: four steps and four, with a coefficient for each.
+    assert sum(count == 4 for count in used) >= 8
+    assert assembly(text, X86_64_V3) != assembly(text.replace(WRITTEN, ""), X86_64_V3)
+
+
+def test_an_object_does_not_depend_on_what_was_compiled_before():
+    alone = [compile_kernel(kernel, X86_64_V3) for kernel in (curved(), summed())]
+    assert [compile_kernel(kernel, X86_64_V3) for kernel in (summed(), curved())] == alone[::-1]
 
 
 def test_masked_edges_are_masked_instructions():

@@ -1,0 +1,168 @@
+"""The tutorial: every command of `docs/tutorial.md`, in order, in a folder of its own; what is printed is what the page shows.
+
+Of its fenced blocks, `presk NAME` is a file that the reader writes, `diff NAME` a change of one, and `console` are commands with
+their output. Times, rates, sizes that depend on the machine and digests may differ, by the rules in `MASKED` and no others.
+`--golden-update` writes what is printed now into the page; lines that differ in what is masked alone stay as they are.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.repo.tree import ROOT
+
+PAGE: Final = ROOT / "docs" / "tutorial.md"
+FENCE: Final = re.compile(r"^```(presk|diff|console)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+STATE: Final = ("cd ", "export ", "mkdir ")
+"""Commands whose effect on the shell lasts."""
+
+MASKED: Final = (
+    (r"\b[\d,]+(\.\d+)? tokens/s", "⟨rate⟩"),
+    (r"\b(\d+ (d|h|min) )*\d+(\.\d+)? (s|ms)\b", "⟨time⟩"),
+    (r"\barena \d+\.\d MB", "arena ⟨size⟩"),
+    (r"\b[\d,]+ bytes of work, [\d,]+ of state", "⟨size⟩"),
+    (r"\b[\d,]+ bytes of work", "⟨size⟩"),
+    (r"^bytes: \d+", "bytes: ⟨size⟩"),
+    (r"\b[0-9a-f]{64}\b", "⟨digest⟩"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command as the page has it, without the `$`, and the lines that it prints."""
+
+    text: str
+    output: tuple[str, ...]
+
+
+def commands_of(block: str) -> list[Command]:
+    """The commands of a `console` block; a backslash at the end of a line goes on with the next one."""
+    found: list[tuple[list[str], list[str]]] = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append(([line[2:]], []))
+        else:
+            assert found, f"output before the first command: {line}"
+            text, output = found[-1]
+            (text if text[-1].endswith("\\") and not output else output).append(line)
+    return [Command("\n".join(text), tuple(output)) for text, output in found]
+
+
+def patched(text: str, diff: str) -> str:
+    """A text after a change. What the lines with a blank or a minus say must stand in it, once."""
+    for hunk in re.split(r"^@@.*\n", diff, flags=re.MULTILINE):
+        lines = hunk.splitlines()
+        if not lines:
+            continue
+        old = "".join(f"{line[1:]}\n" for line in lines if not line.startswith("+"))
+        new = "".join(f"{line[1:]}\n" for line in lines if not line.startswith("-"))
+        assert text.count(old) == 1, f"not there once:\n{old}"
+        text = text.replace(old, new)
+    return text
+
+
+def masked(line: str) -> str:
+    """A line without what may differ."""
+    for pattern, mark in MASKED:
+        line = re.sub(pattern, mark, line)
+    return line.rstrip()
+
+
+class Shell:
+    """A copy of what the tutorial needs of the repository, and commands in it."""
+
+    def __init__(self, tree: Path) -> None:
+        self.tree: Final = tree
+        tree.mkdir()
+        shutil.copy(ROOT / "LICENSE", tree / "LICENSE")
+        (tree / ".venv").symlink_to(sys.prefix)
+        self._state: list[str] = []
+        self._env: Final = {
+            **os.environ,
+            "PRESK_CACHE": str(tree.parent / "cache"),
+            "PRESK_NO_DAEMON": "1",
+            "NO_COLOR": "1",
+            "LC_ALL": "C.UTF-8",
+        }
+
+    def run(self, command: str) -> tuple[str, ...]:
+        """What a command prints, on both streams."""
+        if command.startswith(STATE):
+            self._state.append(command)
+        script = "\n".join(self._state if command.startswith(STATE) else [*self._state, command])
+        done = subprocess.run(
+            ["sh", "-c", script],
+            cwd=self.tree,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        return tuple(line.rstrip() for line in done.stdout.decode().splitlines())
+
+
+def replayed(page: str, shell: Shell) -> str:
+    """The page with the output of its commands as they are now; lines that differ in nothing that counts stay."""
+    folder = shell.tree / "build" / "tutorial"
+
+    def block(found: re.Match[str]) -> str:
+        kind, name, content = found[1], found[2], found[3]
+        if kind == "presk":
+            (folder / name).write_text(content, "utf-8")
+            return found[0]
+        if kind == "diff":
+            (folder / name).write_text(patched((folder / name).read_text("utf-8"), content), "utf-8")
+            return found[0]
+        lines = []
+        for command in commands_of(content):
+            lines += [f"$ {command.text}"]
+            now = shell.run(command.text)
+            if list(map(masked, now)) == list(map(masked, command.output)):
+                now = command.output
+            lines += now
+        return "```console\n" + "".join(f"{line}\n" for line in lines) + "```"
+
+    return FENCE.sub(block, page)
+
+
+@pytest.mark.golden
+def test_every_command_of_the_tutorial(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    page = PAGE.read_text("utf-8")
+    now = replayed(page, Shell(tmp_path / "tree"))
+    if request.config.getoption("--golden-update"):
+        if now != page:
+            PAGE.write_text(now, "utf-8")
+        return
+    assert list(map(masked, page.splitlines())) == list(map(masked, now.splitlines()))
+
+
+def test_it_has_twelve_steps_and_commands_in_each() -> None:
+    steps = re.split(r"^## ", PAGE.read_text("utf-8"), flags=re.MULTILINE)[1:]
+    assert [step.split(".")[0] for step in steps if step[0].isdigit()] == [str(number) for number in range(1, 13)]
+    for step in steps[:12]:
+        assert any(commands_of(found[3]) for found in FENCE.finditer(step) if found[1] == "console"), step
+
+
+def test_commands_and_changes_are_read(tmp_path: Path) -> None:
+    assert commands_of("$ a\n$ b \\\n  c\n  d\n\ne\n$ f\n") == [
+        Command("a", ()),
+        Command("b \\\n  c", ("  d", "", "e")),
+        Command("f", ()),
+    ]
+    assert patched("a\nb\nc\nd\n", " a\n-b\n+B\n@@\n+x\n d\n") == "a\nB\nc\nx\nd\n"
+    with pytest.raises(AssertionError, match="not there once"):
+        patched("a\na\n", "-a\n")
+
+
+def test_what_is_masked_and_what_is_not() -> None:
+    line = "step 20/40  loss 2.5406  lr 4.86e-02  norm 0.0576  2,403,903 tokens/s  remaining 1 min 4 s"
+    assert masked(line) == "step 20/40  loss 2.5406  lr 4.86e-02  norm 0.0576  ⟨rate⟩  remaining ⟨time⟩"
+    assert masked("done  40 steps  0.09 s  loss 3.4340 to 2.2815") == "done  40 steps  ⟨time⟩  loss 3.4340 to 2.2815"
