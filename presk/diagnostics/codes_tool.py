@@ -274,8 +274,9 @@ WARNINGS: Final = (
         "W0005",
         "parameters in a type in which updates vanish",
         paragraphs("""
-            A training keeps its parameters in bf16, which has eight bits: a step that moves a parameter by less than 1/512 of its value
-            does not move it at all, and most steps of a training do not move by more. The loss then stops falling early.
+            A training keeps its parameters in bf16, which has eight bits: a step that moves a parameter by less than 1/512 of
+            its value does not move it at all, and most steps of a training do not move by more. The loss then stops falling
+            early.
 
             It has no example, since it takes a training.
         """),
