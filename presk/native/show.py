@@ -106,7 +106,9 @@ _REGIONS: Final = MappingProxyType({BEFORE: "before+", AFTER: "after+"})
 
 
 def _place(place: Ref) -> str:
-    return _REGIONS.get(place.buffer, "") + str(place.offset) + "".join(f"{step:+d}·i{loop}" for loop, step in place.steps)
+    return (
+        _REGIONS.get(place.buffer, "") + str(place.offset) + "".join(f"{step:+d}·i{loop}" for loop, step in place.steps)
+    )
 
 
 def expression(expr: AnyExpr) -> str:

@@ -16,6 +16,7 @@ from presk.kernels.nest import Arith
 from presk.kernels.targets import LEVELS
 from presk.kernels.trace.coalesce import coalesce
 from presk.kernels.trace.memory import Driver, plan
+from presk.kernels.trace.rotate import rotate
 from presk.kernels.trace.tracer import Question, trace
 from presk.realize.record import MachineType, Realization, resolver
 
@@ -54,24 +55,19 @@ def _driver(after: AfterAd, at: At) -> Driver:
             known[type_] = arith(type_)
         return known[type_]
 
-    return plan(
-        coalesce(
-            trace(
-                Question(
-                    closed(after.program),
-                    at.entry,
-                    dict(at.dims),
-                    at.prefix,
-                    {header.ref: header for header in at.headers},
-                    of,
-                    LEVELS[at.level].target,
-                    dict(at.layouts),
-                    at.fused,
-                    at.carried,
-                )
-            )
-        )
+    question = Question(
+        closed(after.program),
+        at.entry,
+        dict(at.dims),
+        at.prefix,
+        {header.ref: header for header in at.headers},
+        of,
+        LEVELS[at.level].target,
+        dict(at.layouts),
+        at.fused,
+        at.carried,
     )
+    return plan(rotate(coalesce(trace(question))))
 
 
 DRIVER: Final = Stage("driver", __name__, (), _driver, struct_codec(Driver), NATIVE_PACKAGES)

@@ -29,6 +29,7 @@ from presk.kernels.stage import KERNEL, OBJECT, ROUTINES
 from presk.kernels.targets import X86_64_V3, Level
 from presk.kernels.trace.coalesce import coalesce
 from presk.kernels.trace.memory import Driver, plan
+from presk.kernels.trace.rotate import rotate
 from presk.kernels.trace.rows import Trace
 from presk.kernels.trace.tracer import Question, trace
 from presk.native.scalars import element
@@ -79,7 +80,7 @@ def traced(
 
 def driver_of(made: Trace) -> Driver:
     """A trace made ready as a run makes it ready."""
-    return plan(coalesce(made))
+    return plan(rotate(coalesce(made)))
 
 
 def given_to(

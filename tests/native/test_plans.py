@@ -173,6 +173,30 @@ def test_what_is_refused(console: Console, golden: Golden) -> None:
     golden("cli/native_plans.txt", console.transcript)
 
 
+def test_two_products_with_lanes_of_their_own_and_one_with_its_sum(console: Console) -> None:
+    """What is shown of a plan, its kernels, and the run, which launches a kernel less where an `add` joins a product."""
+    console.write(
+        "two_dots.psk",
+        "fn twice(x : ℝ[batch: 4, k: 8], w : ℝ[k: 8, k2: 8], u : ℝ[k2: 8, n: 8], b : ℝ[n: 8]) -> ℝ[batch: 4, n: 8] =\n"
+        "  x · w · u + b\n",
+    )
+    nests = {"twice/%4": {"lanes": 4}, "twice/%5": {"lanes": 1}}
+    console.write("two_dots.json", plan(nests))
+    console.write("joined.json", plan({**nests, "twice/%5": {"lanes": 4, "epilogue": True}}))
+    shown = console.presk("dump", "two_dots.psk", "--stage", "realize", "--plan", "@two_dots.json").out
+    assert all(f"    {name} {json.dumps(record)}\n" in shown for name, record in nests.items())
+    dump = ("dump", "two_dots.psk", "--stage", "kernel", "--entry", "twice", *LEVEL, "--plan")
+    first, second, _ = console.presk(*dump, "@two_dots.json").out.split("-- kernel ")[1:]
+    assert first.startswith("0: twice/%4\n") and "f32x4 = fma" in first
+    assert second.startswith("1: twice/%5\n") and " : f32 = fma" in second and "f32x" not in second
+    run = ("run", "two_dots.psk", "--entry", "twice", "--backend", "native", "--json", "--stats")
+    wanted = console.presk(*run, "--realize", "f32")
+    assert "launches: 3" in wanted.err
+    for name, launched in (("two_dots", 3), ("joined", 2)):
+        ran = console.presk(*run, "--plan", f"@{name}.json")
+        assert ran.out == wanted.out and f"launches: {launched}," in ran.err, ran.err
+
+
 def test_every_shape_of_a_nest_is_checked(console: Console) -> None:
     """A product that is launched with two rows and with one: what the first can have, the second cannot."""
     console.write(

@@ -20,6 +20,7 @@ from presk.kernels.nests.divide import turns, weight
 from presk.kernels.nests.table import lower, rule
 from presk.kernels.targets import X86_64_V3, Level
 from presk.kernels.trace.memory import Driver
+from presk.prims.attrs import AxisName
 from tests.ad.support import corpus
 from tests.native.support import after, driver_of, given_to, native, same, traced
 
@@ -98,6 +99,22 @@ def test_size_decides() -> None:
     assert all(count > 1 for count in product(1024, 512, 512))
     assert product(128, 128, 128, Layout(split=Split(0, 1)))[-1] == 0
     assert all(count > 1 for count in product(48, 48, 48, Layout(split=Split(0, 4))))
+
+
+def test_memory_counts_beside_operations() -> None:
+    """A mean has one addition for each element, which comes from far away if there are many of them."""
+
+    def mean(rows: int) -> int:
+        x = Operand(Kind.REAL, Elem.F32, (rows, 384), ("n", "k"))
+        made = rule("mean", Use((x,), Operand(Kind.REAL, Elem.F32, (rows,), ("n",)), F32, {"axis": AxisName("k")}, {}))
+        assert isinstance(made, Launch)
+        (step,) = lower(made.nest, Layout(), X86_64_V3.target).steps
+        return turns(step.kernel)
+
+    # A row: 384 loads and additions, 15 to join sixteen parts, a division that counts 8, a store; twice its elements and its result.
+    assert 2 * 384 + 15 + 8 + 1 + 2 * 385 == 1562
+    assert mean(4_000_000 // 1562 + 1) == 2561
+    assert mean(4_000_000 // 1562) == 0
 
 
 def test_another_loop_is_divided_where_the_outermost_has_one_turn() -> None:

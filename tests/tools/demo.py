@@ -28,7 +28,6 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 PRESK: Final = ROOT / ".venv" / "bin" / "presk"
 COURSE: Final = ROOT / "corpus" / "nlp" / "05_gpt.psk"
-COLUMNS: Final = 118
 PROMPT: Final = 'The "for" statement'
 _CELLS: Final = 10
 """Words of a row of `--stats`, with the stage as one: five counts, and two times with their units."""
@@ -93,7 +92,7 @@ class Demo:
             for line in process.stdout:
                 lines.append(line.rstrip("\n"))
                 if keep(lines[-1]):
-                    print(f"  {lines[-1][:COLUMNS]}", flush=True)
+                    print(f"  {lines[-1]}".rstrip(), flush=True)
         print(f"  ({time.perf_counter() - began:.2f} s)", flush=True)
         if process.returncode != 0:
             print("\n".join(lines[-40:]), file=sys.stderr)
@@ -303,7 +302,7 @@ def prepare(demo: Demo, size: Size) -> None:
     program = adapted(COURSE.read_text("utf-8"), size, characters)
     (demo.folder / "gpt.psk").write_text(program, "utf-8")
     for line in differences(COURSE.read_text("utf-8"), program):
-        tell(line[:COLUMNS])
+        tell(line)
 
     say("What its training would be, before anything is run: sizes, memory, learning rates")
     demo.presk("train", demo.shown("gpt.psk"), "--dry-run")
@@ -324,7 +323,8 @@ def train(demo: Demo, size: Size) -> None:
         print(f"  {line}")
     held_out = apart[-1]["loss"]
     tell(
-        f"held out: {held_out:.4f} nats a character, {held_out / math.log(2):.2f} bits; a guess is {taken[0]['loss']:.4f}"
+        f"held out: {held_out:.4f} nats a character, which is {held_out / math.log(2):.2f} bits; "
+        f"the first batch had {taken[0]['loss']:.4f}"
     )
 
 
@@ -378,12 +378,14 @@ def change(demo: Demo, size: Size) -> None:
     at = (*sizes, "--arg", "key=7", "--arg", "t=1", "--arg", f"total={size.steps}", "--stats")
     path.write_text(text.replace("gelu(up.apply(x))", "relu(up.apply(x))"), "utf-8")
     demo.presk("check", name, "--stats", keep=worked)
-    demo.presk("why", name, "FeedForward.apply", keep=lambda line: line.startswith(("parse ", "typing ", "lower ")))
+    demo.presk("why", name, "FeedForward.apply", keep=lambda line: line.startswith("typing "))
 
     say("A training step of the changed program: which kernels are compiled, of all that it has")
     rows = computed(demo.presk(*step, *at, keep=lambda line: worked(line) or line.startswith("launches")))
     asked, made = rows["object"]
     tell(f"{made} of {asked} objects were compiled, the others were there: only what the change touches")
+    # What was trained is the function that stood there before.
+    path.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":
