@@ -31,7 +31,7 @@ test: environment ## every check: lint, types, then all tests
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed (reported above)" >&2; exit 1; fi
 
 .PHONY: demo
-demo: environment ## check the corpus; a small GPT on real text, exactly and natively; what an edit recomputes
+demo: environment ## a small GPT learns to write; its loss exactly, its steps replayed, what an edit compiles (3 minutes)
 	@sh tests/tools/demo.sh
 
 .PHONY: lint

@@ -137,6 +137,9 @@ class _Body:
                     return False
         if first == at:
             return False  # nothing makes it
+        for place in users:
+            if place > at and any(one.buffer == buffer and one.writes for one in self._touched[place]):
+                return False  # it gets another value, and the target keeps this one
         self._replace(buffer, to)
         self._drop(at)
         return True

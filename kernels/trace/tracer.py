@@ -240,6 +240,8 @@ class _Tracer:
 
     def _products(self, function: Function) -> Mapping[int, int]:
         """By the `add` that takes it along, the product that is not launched by itself."""
+        if not self._q.layouts:
+            return {}
         stated = [
             binding.var
             for binding in function.bindings

@@ -12,6 +12,7 @@ from presk.kernels.ir import Buffer as KernelBuffer
 from presk.kernels.nest import Kind, Operand
 from presk.kernels.trace.coalesce import coalesce
 from presk.kernels.trace.memory import ALIGNMENT, Driver, plan
+from presk.kernels.trace.rotate import rotate
 from presk.kernels.trace.rows import Buffer, Launch, Loop, Part, Role, Row, Trace
 from presk.kernels.trace.values import Ref
 from tests.native.flow import check_same, check_written, flow
@@ -78,12 +79,21 @@ def body(making: Making, known: list[int], around: dict[int, int], fuel: int) ->
     draw, known = making.draw, list(known)
     rows: list[Row] = []
     for _ in range(draw(st.integers(1, fuel))):
-        match draw(st.sampled_from(("launch", "launch", "copy", "copy", "slice", "loop"))):
+        match draw(st.sampled_from(("launch", "launch", "copy", "copy", "slice", "fetch", "loop"))):
+            case "fetch" if around:
+                # The end of a stack takes the piece that a loop has come to from there.
+                loop, count = next(reversed(around.items()))
+                stacks = [it for it in known if making.pieces(it) > count and making.buffers[it].role is Role.WORK]
+                if stacks:
+                    one = draw(st.sampled_from(stacks))
+                    size = making.lengths[one] * WIDTH
+                    source, target = Ref(one).along(loop, -size, (count - 1) * size), Ref(one, count * size)
+                    rows.append(making.launch([source], target, move=True, scratch=0, in_place=None))
             case "loop" if len(around) < 2:
                 loop, count = making.loops, draw(st.integers(1, 3))
                 making.loops += 1
                 rows.append(Loop(loop, count, body(making, known, {**around, loop: count}, max(1, fuel // 2))))
-            case "slice" | "loop":
+            case "slice" | "fetch" | "loop":
                 # One piece of a stack is replaced: by a launch or by a copy.
                 one = draw(st.sampled_from(known))
                 if making.buffers[one].role is Role.WORK:
@@ -155,8 +165,8 @@ Word = str | tuple["Word", ...] | int
 @dataclass(slots=True)
 class Writing:
     """A trace that is written down: `"b = a x"` launches, `"b ! a x"` in the place of the first, `"b <- a"` copies; `(3, …)` is a loop
-    of three. `x` is the input; `s` is a stack of three, and `s0`, `si`, `sj` its pieces: a fixed one, that of the iteration, the one
-    behind it; `t` is a stack of three as well."""
+    of three. `x` is the input; `s` is a stack of three, and `s0`, `si`, `sj`, `sd` its pieces: a fixed one, that of the iteration, the
+    one behind it, and the one that is met from the middle down; `t` is a stack of three as well."""
 
     buffers: list[Buffer] = field(default_factory=list)
     names: dict[str, int] = field(default_factory=dict)
@@ -176,6 +186,8 @@ class Writing:
                 return ref, whole
             case "i" | "j":
                 return ref.along(self.loops - 1, SIZE * WIDTH, SIZE * WIDTH * (piece == "j")), SIZE
+            case "d":
+                return ref.along(self.loops - 1, -SIZE * WIDTH, SIZE * WIDTH), SIZE
             case _:
                 return ref.moved(int(piece) * SIZE * WIDTH), SIZE
 
@@ -240,6 +252,7 @@ CASES: dict[str, tuple[tuple[Word, ...], str, int, int | None]] = {
         None,
     ),
     "the source is read before": (("s = x", "c = s", "t <- s", "t0 = x", "s <- t"), "c s", 0, None),
+    "the source is written again": (("a = x", "b <- a", "a = x", "c = b a"), "c", 1, None),
     "the source is a result": (("s = x", "t <- s", "t0 = x", "c = t"), "s c", 1, None),
     "the source is touched outside": (("a = x", "s = x", (3, "b = a", "a = x", "si <- a")), "s b", 1, None),
     "in place": (("a = x", "b ! a", "c ! b"), "c", 0, 1),
@@ -250,6 +263,36 @@ CASES: dict[str, tuple[tuple[Word, ...], str, int, int | None]] = {
     "in a loop": ((2, "a = x", "b ! a", "c = b"), "c", 0, 2),
     "through a loop": (("a = x", "b = x", (2, "c = b", "d = c"), "e = a d"), "e", 0, 4),
 }
+
+
+# What copies are left where loops walk along stacks.
+ROTATED: dict[str, tuple[tuple[Word, ...], str, int]] = {
+    "fetched for the next iteration": (("s = x", (2, "b = s2", "s2 <- sd")), "b", 0),
+    "fetched and read": (("s = x", (2, "s2 <- sd", "b = s2")), "b", 0),
+    "read before and after": (("s = x", (2, "b = s2", "s2 <- sd", "c = s2 b")), "c", 0),
+    "read with what is fetched": (("s = x", (2, "b = s2 sd", "s2 <- sd")), "b", 0),
+    "read in a loop of its own": (("s = x", (2, "s2 <- sd", (2, "b = s2"))), "b", 0),
+    "read later": (("s = x", (2, "b = s2", "s2 <- sd"), "c = s2"), "b c", 1),
+    "a result": (("s = x", (2, "b = s2", "s2 <- sd")), "s b", 1),
+    "a piece is written": (("s = x", (2, "b = s2", "s1 = x", "s2 <- sd")), "b", 1),
+    "the place is written": (("s = x", (2, "s2 = x", "b = s2", "s2 <- sd")), "b", 1),
+    "the whole is read": (("s = x", (2, "b = s", "s2 <- sd")), "b", 1),
+    "in a loop in a loop": (("s = x", (2, (2, "b = s2", "s2 <- sd"))), "b", 1),
+    "put where nobody reads it": (("s = x", "a <- x", "b = s1"), "b", 0),
+    "put at the other end": (("s = x", "s0 <- x", (2, "b = s2", "s2 <- sd")), "b", 0),
+    "put where the loop reads it": (("s = x", "s0 <- x", (2, "s2 <- sd", "b = s2")), "b", 1),
+}
+
+
+@pytest.mark.parametrize("name", ROTATED)
+def test_what_is_fetched_is_read_where_it_lies(name: str) -> None:
+    words, results, left = ROTATED[name]
+    trace = Writing().trace(words, results)
+    before, fewer = flow(trace), rotate(trace)
+    check_written(before)
+    check_same(before, flow(fewer))
+    check_same(before, flow(plan(fewer)))
+    assert copies(fewer.rows) == left
 
 
 def copies(rows: tuple[Row, ...]) -> int:
@@ -295,3 +338,7 @@ def test_what_launches_read_stays_the_same(trace: Trace) -> None:
     fewer = coalesce(trace)
     check_same(before, flow(fewer))
     check_same(before, flow(plan(fewer)))
+    check_same(before, flow(rotate(trace)))
+    least = rotate(fewer)
+    check_same(before, flow(least))
+    check_same(before, flow(plan(least)))

@@ -13,7 +13,11 @@ TEST = re.compile(r"(tests/\S+\.py)::(test_\w+)")
 CASE = re.compile(r"(tests/\S+\.md): (.+)")
 REASON = re.compile(r"reason: (?P<why>.{20,})")
 
-STATEMENTS = [f"L{number:03}" for number in range(1, 419)] + [f"L{number}" for number in range(446, 475)] + [f"R{number:03}" for number in range(1, 114)]
+STATEMENTS = (
+    [f"L{number:03}" for number in range(1, 419)]
+    + [f"L{number}" for number in range(446, 475)]
+    + [f"R{number:03}" for number in range(1, 114)]
+)
 """The statements of the parts that are covered: from the syntax to the exact reference, arithmetic, kernels, realizations, plans."""
 
 

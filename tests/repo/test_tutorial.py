@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -80,9 +81,9 @@ def masked(line: str) -> str:
 
 
 class Shell:
-    """A copy of what the tutorial needs of the repository, and commands in it."""
+    """A copy of what the tutorial needs of the repository, and commands in it, through a daemon of its own."""
 
-    def __init__(self, tree: Path) -> None:
+    def __init__(self, tree: Path, runtime: str) -> None:
         self.tree: Final = tree
         tree.mkdir()
         shutil.copy(ROOT / "LICENSE", tree / "LICENSE")
@@ -91,7 +92,7 @@ class Shell:
         self._env: Final = {
             **os.environ,
             "PRESK_CACHE": str(tree.parent / "cache"),
-            "PRESK_NO_DAEMON": "1",
+            "PRESK_RUNTIME_DIR": runtime,
             "NO_COLOR": "1",
             "LC_ALL": "C.UTF-8",
         }
@@ -140,7 +141,13 @@ def replayed(page: str, shell: Shell) -> str:
 @pytest.mark.golden
 def test_every_command_of_the_tutorial(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     page = PAGE.read_text("utf-8")
-    now = replayed(page, Shell(tmp_path / "tree"))
+    # A socket's path must be short, which those of tests are not.
+    with tempfile.TemporaryDirectory(prefix="presk-") as runtime:
+        shell = Shell(tmp_path / "tree", runtime)
+        try:
+            now = replayed(page, shell)
+        finally:
+            shell.run("presk daemon stop")
     if request.config.getoption("--golden-update"):
         if now != page:
             PAGE.write_text(now, "utf-8")

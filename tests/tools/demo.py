@@ -234,6 +234,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     began = time.perf_counter()
     shutil.rmtree(asked.folder, ignore_errors=True)
     asked.folder.mkdir(parents=True)
+    print(
+        f"A GPT learns to write: about three minutes on two free cores. Everything is made in {asked.folder}.",
+        flush=True,
+    )
     # A socket's path must be short, so it is not below the demo's folder.
     with tempfile.TemporaryDirectory(prefix="presk-demo-") as runtime:
         demo = Demo(asked.folder.resolve(), Path(runtime))
@@ -296,7 +300,7 @@ def prepare(demo: Demo, size: Size) -> None:
     demo.presk("data", "pack", demo.shown("held.txt"), *window, *apart, "--out", held, keep=keep)
 
     say(
-        f"The course GPT, in a copy. Functions and modules stay; sizes, data and schedule are those of the demo ({COURSE.name}):"
+        f"The course GPT, {COURSE.relative_to(ROOT)}, in a copy: small enough for minutes, with less dropout, and the demo's data"
     )
     characters = int(next(line for line in packed if line.startswith("vocabulary:")).split()[1])
     program = adapted(COURSE.read_text("utf-8"), size, characters)
