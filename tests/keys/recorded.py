@@ -17,7 +17,7 @@ from presk.core.lower import Mode
 from presk.core.program import lower_program
 from presk.elab.files import FolderReader, GivenFiles
 from presk.exact.given import Given
-from presk.kernels.layout import Layout
+from presk.kernels.layout import Layout, Split
 from presk.native.run import Asked as NativeAsked
 from presk.native.run import Executor, run_native
 from presk.realize.record import uniform
@@ -114,7 +114,7 @@ def ask_for_a_native_run(engine: Engine) -> None:
         uniform("f64"),
         Executor.NATIVE,
         "x86-64",
-        layouts={"f/%3": Layout(lanes=1)},
+        layouts={"f/%3": Layout(split=Split(0, 1))},
     )
     with engine.request() as log:
         assert run_native(engine, log, both[1], core, "f", asked).ran is not None
@@ -134,6 +134,8 @@ def questions() -> Mapping[str, tuple[Asked, ...]]:
         for mode in Mode:
             core = lower_program(engine, both[1], mode)
             differentiated(engine, core.parts, Remat.STORE, hold=True)
+        if both[1].training is not None:
+            with_step(engine, both[1], Mode.TRAINING)
     ask_for_a_run(engine)
     ask_for_a_native_run(engine)
     grouped: dict[str, list[Asked]] = {}

@@ -178,3 +178,13 @@ def test_what_is_masked_and_what_is_not() -> None:
     line = "step 20/40  loss 2.5406  lr 4.86e-02  norm 0.0576  2,403,903 tokens/s  remaining 1 min 4 s"
     assert masked(line) == "step 20/40  loss 2.5406  lr 4.86e-02  norm 0.0576  ⟨rate⟩  remaining ⟨time⟩"
     assert masked("done  40 steps  0.09 s  loss 3.4340 to 2.2815") == "done  40 steps  ⟨time⟩  loss 3.4340 to 2.2815"
+
+
+def test_what_differs_is_found_and_written(tmp_path: Path) -> None:
+    page = (
+        "```console\n$ mkdir -p build/tutorial && cd build/tutorial\n```\n"
+        "```presk a.psk\none\ntwo\n```\n```diff a.psk\n one\n-two\n+three\n```\n"
+        "```console\n$ cat a.psk\none\ntwo\n$ echo 3.5 s, 7 tokens/s; echo no file >&2\n4.5 s, 9 tokens/s\nno file\n```\n"
+    )
+    now = replayed(page, Shell(tmp_path / "tree", str(tmp_path)))
+    assert now == page.replace("$ cat a.psk\none\ntwo\n", "$ cat a.psk\none\nthree\n")

@@ -243,6 +243,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         demo = Demo(asked.folder.resolve(), Path(runtime))
         try:
             steps(demo, TINY if asked.tiny else FULL)
+        except KeyboardInterrupt:
+            sys.exit(130)
         finally:
             demo.stop()
     say(f"Done in {minutes(time.perf_counter() - began)}. What was made is in {demo.shown('')}; to go on:")

@@ -2,15 +2,18 @@
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from presk.data.leaves import leaves_of
 from presk.data.reading import DataFile
 from presk.data.stream import Stream
 from presk.data.writing import write_samples
 from presk.exact import draws
+from presk.types.type import Index, Mask, Real
 from tests.cli.console import Console
 from tests.data.support import sample_of
 
@@ -83,15 +86,15 @@ def samples(sample: str, path: Path) -> None:
     """Writes a data file of samples of a type."""
     generator = np.random.default_rng(5)
     type_ = sample_of(sample)
-    arrays = []
-    for leaf in getattr(type_, "items", (type_,)):
-        shape = (COUNT, *(int(axis.length.constant) for axis in leaf.shape.axes))
-        match type(leaf).__name__:
-            case "Index":
-                arrays.append(generator.integers(0, 7, shape))
-            case "Mask":
+    arrays: list[NDArray[Any]] = []
+    for leaf in leaves_of(type_):
+        shape = (COUNT, *leaf.lengths)
+        match leaf.type:
+            case Index():
+                arrays.append(generator.integers(0, leaf.bound, shape))
+            case Mask():
                 arrays.append(generator.random(shape) < 0.9)
-            case _:
+            case Real():
                 arrays.append(generator.standard_normal(shape))
     write_samples(path, type_, arrays)
 
