@@ -239,6 +239,7 @@ def main() -> None:
         record = {
             "day": datetime.now(UTC).date().isoformat(),
             "steps": given.steps,
+            "schedule": schedule,
             "seed": given.seed,
             "machine": facts,
         }

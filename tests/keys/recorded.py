@@ -22,6 +22,7 @@ from presk.native.run import Asked as NativeAsked
 from presk.native.run import Executor, run_native
 from presk.realize.record import uniform
 from presk.run import run
+from presk.train.step import with_step
 
 CORPUS: Final = Path(__file__).parents[2] / "corpus"
 
