@@ -30,8 +30,6 @@ import numpy as np
 from presk.data.stream import order
 
 HERE: Final = Path(__file__).resolve().parent
-ROOT: Final = HERE.parents[1]
-TEXT: Final = ROOT.parent / "shared" / "data" / "tinyshakespeare.txt"
 PROGRAM: Final = HERE / "char_gpt.psk"
 TWIN: Final = HERE / "torch_twin.py"
 
@@ -180,9 +178,7 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
 def main() -> None:
     """Makes the data, trains, prints, records."""
     parser = argparse.ArgumentParser(description="nanoGPT's recipe in Presk, and beside it in PyTorch.")
-    parser.add_argument(
-        "--text", type=Path, default=TEXT, help="the text (default: tinyshakespeare.txt, where it is there)"
-    )
+    parser.add_argument("--text", type=Path, required=True, help="a text, such as the one that nanoGPT trains on")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument(
         "--schedule", type=int, help="the steps of the schedule, where the training ends before it does"
@@ -195,7 +191,7 @@ def main() -> None:
     parser.add_argument("--record", metavar="NAME", help="write results/NAME.json")
     given = parser.parse_args()
     if not given.text.is_file():
-        sys.exit("there is no text: name one with --text, such as the tinyshakespeare.txt that nanoGPT trains on")
+        sys.exit(f"there is no text `{given.text}`: its tinyshakespeare.txt comes with nanoGPT")
     if given.steps < 2:
         sys.exit("a training that warms up has two steps at least")
     schedule = given.schedule or given.steps

@@ -251,3 +251,23 @@ def test_other_data_is_refused(console: Console, reference: dict[str, bytes]) ->
         assert again.code == 4 and "E8009" in again.err
     finally:
         (console.folder / "chars.psk.d").write_bytes(whole)
+
+
+def test_a_plan_decides_no_bit(console: Console, reference: dict[str, bytes]) -> None:
+    shown = console.presk(
+        "dump", "net.psk", "--stage", "core-after-ad", "--entry", "training.step", "--mode", "training"
+    ).out
+    layout: dict[str, dict[str, Any]] = {}
+    function = ""
+    for line in shown.splitlines():
+        function = found[1] if (found := re.match(r"fn ([^{(]+)", line)) else function
+        if product := re.match(r"  %(\d+) : .* = dot(_vjp_[lr])? ", line):
+            layout[f"{function}/%{product[1]}"] = {"tile": [2, 8], "lanes": 4, "pack": True, "kblock": 32}
+    assert len(layout) >= 6
+    console.write("plan.json", json.dumps({"realization": "f32", "layout": layout}))
+    assert trained(console, "planned", "--plan", "@plan.json") == reference
+    found_ = console.presk("train", "net.psk", "--plan", "@plan.json", "--realize", "f32")
+    assert found_.code == 2 and "E9003" in found_.err
+    console.write("wrong.json", json.dumps({"realization": "f32", "layout": {"Block.apply/%99": {"tile": [2, 8]}}}))
+    refused = console.presk("train", "net.psk", "--plan", "@wrong.json", "--checkpoints", "wrong")
+    assert refused.code == 4 and "E7002" in refused.err and not (console.folder / "wrong").exists()
