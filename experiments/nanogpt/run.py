@@ -39,7 +39,7 @@ BATCH: Final = 12
 WINDOW: Final = 64
 SHUFFLE: Final = 1337
 REFERENCE: Final = {"validation": 1.8857, "cpu_seconds": 122.0}
-"""What the recipe is known to come to with PyTorch, on one core of another machine."""
+"""What the recipe is known to come to with PyTorch, on one core of a machine of two."""
 
 ONE_THREAD: Final = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PRESK_THREADS"), "1")
 
@@ -191,7 +191,7 @@ def main() -> None:
     parser.add_argument("--record", metavar="NAME", help="write results/NAME.json")
     given = parser.parse_args()
     if not given.text.is_file():
-        sys.exit(f"there is no text `{given.text}`: its tinyshakespeare.txt comes with nanoGPT")
+        sys.exit(f"there is no text `{given.text}`")
     if given.steps < 2:
         sys.exit("a training that warms up has two steps at least")
     schedule = given.schedule or given.steps

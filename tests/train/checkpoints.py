@@ -27,6 +27,7 @@ META: Final = Meta(
     tool="0.1.0",
     loss="1.8857",
     vocab='{"kind":"bytes"}',
+    sequence="64",
 )
 
 TREE: Final[Tree] = {
