@@ -99,8 +99,8 @@ class Training:
             raise Fault("E8005", f"`{wanted.data.shown}` was changed since the program was checked")
         found = None if wanted.resume is None else self._resumed(wanted.resume)
         given = None if wanted.parameters is None else self._given(wanted.parameters)
-        if wanted.folder is not None and found is None:
-            self._clear(wanted.folder)
+        fresh = wanted.folder if found is None else None
+        self._old: Final = [] if fresh is None else self._earlier(fresh)
         threads = stack.enter_context(Threads(engine.get(ROUTINES).value, asked.threads))
         driver = session.driver.value
         entry = NativeEntry(driver, blobs_of(engine, log, driver, asked.level, "training.step"), threads)
@@ -180,15 +180,12 @@ class Training:
             check_fits(tree, expected, shown)
         return found
 
-    def _clear(self, folder: Named) -> None:
-        """Refuses to mix a new run's checkpoints with an older one's; with `overwrite` takes the older ones away."""
+    def _earlier(self, folder: Named) -> list[Path]:
+        """The checkpoints of an earlier run in a folder; refused unless they are to be overwritten."""
         try:
-            folder.path.mkdir(parents=True, exist_ok=True)
-            steps = checkpoint.checkpoints_in(folder.path)
+            steps = checkpoint.checkpoints_in(folder.path) if folder.path.exists() else {}
         except OSError as error:
-            raise Fault(
-                "E8008", f"`{folder.shown}` cannot be used: {(error.strerror or 'no folder').lower()}"
-            ) from None
+            raise _unusable(folder, error) from None
         last = folder.path / checkpoint.LAST
         there = [*steps.values(), *([last] if last.exists() else [])]
         if there and not self._wanted.overwrite:
@@ -197,8 +194,7 @@ class Training:
                 f"`{folder.shown}` has checkpoints of an earlier run",
                 mend=f"go on with it: --resume {folder.shown}; or begin anew and delete them: --overwrite",
             )
-        for one in there:
-            one.unlink(missing_ok=True)
+        return there
 
     def _evaluation(
         self, engine: Engine, log: RequestLog, threads: Threads, asked: Evaluating, stack: ExitStack
@@ -276,6 +272,9 @@ class Training:
         """Runs the steps that are left; errors as for `presk.train.loop.run`, and E8008."""
         wanted, training = self._wanted, self.session.training
         evaluator = self._evaluator
+        if wanted.folder is not None:
+            # Not before everything else is known to be sound.
+            self._begin(wanted.folder)
         schedule = Schedule(
             self.first,
             wanted.last,
@@ -291,6 +290,15 @@ class Training:
             if self.machine.at is not None and self.machine.at[0] != self._saved:
                 save_state(self.machine, course, listeners)
             raise
+
+    def _begin(self, folder: Named) -> None:
+        """Makes the folder of the checkpoints, and takes an earlier run's away."""
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            for one in self._old:
+                one.unlink(missing_ok=True)
+        except OSError as error:
+            raise _unusable(folder, error) from None
 
     def _save(self, machine: Machine, step: int, values: Values) -> str:
         folder = self._wanted.folder
@@ -318,6 +326,10 @@ _SAME: Final[Mapping[str, str]] = {
     "total": "number of steps",
 }
 """What of a checkpoint a run that goes on from it must have, in the order in which it is looked at."""
+
+
+def _unusable(folder: Named, error: OSError) -> Fault:
+    return Fault("E8008", f"`{folder.shown}` cannot be used: {(error.strerror or 'it is no folder').lower()}")
 
 
 def _differs(shown: str, what: str, theirs: object, ours: object) -> Fault:

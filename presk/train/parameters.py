@@ -59,7 +59,12 @@ def check_fits(
 
 
 def _misfit(shown: str, why: str, note: str | None = None) -> Fault:
-    return Fault(MISFIT, f"the checkpoint `{shown}` does not fit: {why}", notes=() if note is None else (note,))
+    return Fault(
+        MISFIT,
+        f"the checkpoint `{shown}` does not fit: {why}",
+        notes=() if note is None else (note,),
+        mend="use the program that wrote it, with the same constants (--const NAME=N)",
+    )
 
 
 def _listed(names: Mapping[str, object]) -> str:

@@ -5,6 +5,7 @@ picture to the byte, with the same release of matplotlib: names inside an SVG co
 """
 
 import io
+import logging
 from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -20,6 +21,9 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from presk.train.log import Run
+
+# Where it lists the system's fonts for the first time, it says so; whoever asked for a picture need not know.
+logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
 
 INCHES: Final = (8.0, 5.6)
 DOTS: Final = 120

@@ -102,7 +102,7 @@ def test_the_end_has_a_name(console: Console) -> None:
         "step-000030.safetensors",
     ]
     again = console.presk("train", "net.psk", *SEED, "--checkpoints", "whole", "--resume", "whole")
-    assert again.code == 0 and "no step to do" in again.out
+    assert again.code == 0 and "nothing is left to do" in again.out
 
 
 def test_the_parts_of_a_checkpoint(console: Console, reference: dict[str, bytes]) -> None:
@@ -271,3 +271,22 @@ def test_a_plan_decides_no_bit(console: Console, reference: dict[str, bytes]) ->
     console.write("wrong.json", json.dumps({"realization": "f32", "layout": {"Block.apply/%99": {"tile": [2, 8]}}}))
     refused = console.presk("train", "net.psk", "--plan", "@wrong.json", "--checkpoints", "wrong")
     assert refused.code == 4 and "E7002" in refused.err and not (console.folder / "wrong").exists()
+
+
+def test_nothing_is_lost_before_everything_is_sound(console: Console, reference: dict[str, bytes]) -> None:
+    """A run that would overwrite an earlier one, and is refused, leaves it whole."""
+    assert trained(console, "kept whole") == reference
+    console.write("foreign.txt", "not a log")
+    anew = ("train", "net.psk", "--checkpoints", "kept whole", "--overwrite")
+    for options in (
+        ("--eval-data", "nowhere.psk.d"),
+        ("--log", "foreign.txt"),
+        ("--plot", "nowhere/loss.svg"),
+        ("--params", "nowhere"),
+        ("--realize", "f16"),
+        ("--plan", "@nowhere.json"),
+    ):
+        ran = console.presk(*anew, *options)
+        assert ran.code in (2, 4) and re.match(r"error\[E(9002|8006|7002)\]", ran.err), ran.err
+        assert tensors(console.folder / "kept whole" / "step-000020.safetensors") == reference
+    assert not (console.folder / "nowhere").exists()

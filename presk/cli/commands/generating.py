@@ -16,7 +16,9 @@ def generate_command(
     params: Annotated[
         str, typer.Option("--params", metavar="CKPT", help="A checkpoint, or a folder of which the newest is taken.")
     ],
-    prompt: Annotated[str, typer.Option("--prompt", metavar="TEXT", help="What the text begins with.")] = "\n",
+    prompt: Annotated[
+        str, typer.Option("--prompt", metavar="TEXT", help="What the text begins with.", show_default="a line end")
+    ] = "\n",
     length: Annotated[int, typer.Option("--length", metavar="N", min=0, help="How many tokens to generate.")] = 400,
     window: Annotated[
         int | None,

@@ -1,5 +1,6 @@
 """The part of `presk train` that runs: from a checked program to the end of its training."""
 
+import os
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,7 +117,7 @@ def train(request: Request, ran: RequestLog, overrides: dict[str, Dim], asked: A
         unroll=False,
         realization=plan.realization,
         executor=Executor.NATIVE,
-        level=level_of(request, asked.level, runs=True),
+        level=level_of(request, asked.level, runs=not dry),
         threads=threads,
         layouts=layouts(plan),
         fused=asked.fusion,
@@ -158,6 +159,8 @@ def _run(
     if dry:
         request.print(dry_text(request, session_), end="")
         return False
+    if asked.plot is not None:
+        _drawable(request, asked.plot)
     recorder = Recorder()
     reporter = Reporter(
         lambda text: _say(request, text),
@@ -168,7 +171,14 @@ def _run(
     try:
         with ExitStack() as stack:
             wanted = _wanted(request, session_, asked, data, last)
+            if request.terminal.is_terminal:
+                _say(request, "kernels are compiled where they are not kept …\n")
             training = Training(request.engine, ran, session_, wanted, stack)
+            if training.first > last:
+                request.print(
+                    f"nothing is left to do: the run has come to step {training.first - 1} of {session_.total}"
+                )
+                return False
             listeners: list[Reporter | Recorder | Log] = [recorder, reporter]
             log = None if asked.log is None else _log(request, asked, training)
             if log is not None:
@@ -199,6 +209,15 @@ def _run(
         with suppress(OSError):
             request.stdout.flush()
     return _drawn(request, asked, recorder) or bad
+
+
+def _drawable(request: Request, name: str) -> None:
+    """E9002 for a picture whose folder is not there or may not be written to: better now than when the run is over."""
+    path = request.path(name)
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK) or path.is_dir():
+        raise programs.usage(
+            request, "E9002", f"`{name}` cannot be written: its folder is not there, or may not be written to"
+        )
 
 
 def _drawn(request: Request, asked: Asked, recorder: Recorder) -> bool:
@@ -254,6 +273,8 @@ def _wanted(request: Request, session_: Session, asked: Asked, data: Named, last
     every = asked.every if asked.every is not None else (block.steps if block is not None else None)
     evaluating = None
     if asked.eval_data is not None:
+        if not request.path(asked.eval_data).exists():
+            raise programs.usage(request, "E9002", f"`{asked.eval_data}` cannot be read: there is no such file")
         named = Named(request.path(asked.eval_data), asked.eval_data)
         evaluating = Evaluating(named, asked.eval_every or every, asked.eval_batches)
     return Wanted(
