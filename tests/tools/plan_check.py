@@ -4,6 +4,7 @@
   and kernels are shown the same, byte for byte.
 * Every point of the spaces of four nests, in three types, natively and on the interpreter: the bits of the default.
 * Points of every derivative nest of three gradients, the same way: one of `--every`, 1 for all.
+* A gradient that the tests leave out, under plans for all of its products at once.
 
     python -m tests.tools.plan_check [--every N]
 """
@@ -24,7 +25,9 @@ from tests.kernels.test_layouts import NESTS, check_points, computed
 from tests.native.planned import contractions, differs, nests_of
 from tests.native.support import ARITHS
 from tests.native.test_corpus import FILES, PREFIX, TYPES, defined, differentiated, entries, lengths, loaded
-from tests.native.test_plans import GRADIENTS
+from tests.native.test_epilogues import test_every_product_of_a_gradient_that_may_take_one as with_epilogues
+from tests.native.test_plans import GRADIENTS, LONGER
+from tests.native.test_plans import test_a_gradient_with_all_contractions_laid_out as laid_out
 
 
 def plans_of_defaults() -> int:
@@ -59,7 +62,7 @@ def derivatives(every: int) -> None:
     for type_, arith in ARITHS.items():
         done = 0
         seen: set[Contract] = set()
-        for file, entry in GRADIENTS:
+        for file, entry in (*GRADIENTS, *LONGER):
             (function,) = (one for one in entries(file, type_) if one.name == entry)
             program = differentiated(file, type_)
             nests = nests_of(program, loaded(file).headers, entry, lengths(function), type_)
@@ -99,6 +102,10 @@ def main() -> int:
     wrong = plans_of_defaults()
     four_nests()
     derivatives(max(1, asked.every))
+    for file, entry in LONGER:
+        laid_out(file, entry)
+        with_epilogues(file, entry)
+        print(f"{file}: {entry} has the default's bits with all products laid out, and with all epilogues", flush=True)
     print(f"{time.monotonic() - start:.0f} s")
     return 1 if wrong else 0
 
