@@ -264,7 +264,7 @@ class Recorder:
     ) -> Tensor:
         """Launches a nest into memory of its own, under its layout, or that of another nest which it computes besides."""
         name = site_name(site)
-        layout = self._layouts.get(site_name(laid_out or site))
+        layout = self._layout(site_name(laid_out or site))
         lowered, kernels = self._lower(nest, site_name(laid_out or site))
         self.nests.append((name, nest, prod(self._loops[loop].count for loop in self._around)))
         workers = 0 if layout is None or layout.split is None else layout.split.workers
@@ -289,9 +289,16 @@ class Recorder:
             self._rows.append(Launch(kernel, tuple(places), name, quiet=quiet, workers=workers))
         return out
 
+    def _layout(self, site: str) -> Layout | None:
+        """The layout that is stated for a nest. What is stated for `f` holds for `f.fwd`, whose nests are f's, unless that is
+        named.
+        """
+        function, _, var = site.rpartition("/")
+        return self._layouts.get(site) or self._layouts.get(f"{function.removesuffix('.fwd')}/{var}")
+
     def _lower(self, nest: Nest, site: str) -> tuple[Lowered, tuple[int, ...]]:
         """A nest's kernels, and their numbers."""
-        layout = self._layouts.get(site)
+        layout = self._layout(site)
         if isinstance(nest, Map) and nest.in_place is None:
             # Whether the operand's memory is free then, the plan of the memory decides: what one allows is one kernel everywhere.
             free = may_overwrite(nest, range(len(nest.sources)))

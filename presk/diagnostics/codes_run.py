@@ -160,8 +160,8 @@ RUN: Final = (
         "E7010",
         "training that left the numbers",
         paragraphs("""
-            The loss of a step, or the norm of its gradient, is infinite or NaN. The run ends before the step changes a parameter; the
-            message names the first value of the step that is not finite, with the nest that computes it.
+            The loss of a step, the norm of its gradient, or a parameter that it makes, is infinite or NaN. The run ends before
+            the step counts; the message names the first value of the step that is not finite, with the nest that computes it.
 
             It has no example, since it takes a training.
         """),

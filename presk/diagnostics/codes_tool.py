@@ -276,13 +276,14 @@ WARNINGS: Final = (
         paragraphs("""
             A training keeps its parameters in bf16, which has eight bits: a step that moves a parameter by less than 1/512 of
             its value does not move it at all, and most steps of a training do not move by more. The loss then stops falling
-            early.
+            early. Numbers of the optimizer are rounded as well: β₂ = 0.999 is 1 in bf16, and 1 − β₂ᵗ, by which it divides, 0
+            (E7010).
 
             It has no example, since it takes a training.
         """),
         paragraphs("""
             Keep the parameters and the moments wider, and compute in bf16: `--realize '{"default": "bf16", "functions":
-            {"training.step": "f32", "adamw.step": "f32"}}'`.
+            {"training.step": "f32", "adamw.step": "f32", "adamw.lr": "f32"}}'`.
         """),
         None,
     ),

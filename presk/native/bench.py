@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from presk.cache.engine import Engine
 from presk.cache.log import RequestLog
@@ -181,18 +182,23 @@ def _nests(
     timed = NativeEntry(driver, blobs, threads, timed=True)
     fill(timed.arena, driver, ready)
     timed.run()
-    timed.ticks[:] = 0
-    began = time.perf_counter()
-    for _ in range(runs):
+    each = np.empty((runs, len(timed.ticks)), np.int64)
+    spent = 0.0
+    for number in range(runs):
+        timed.ticks[:] = 0
+        began = time.perf_counter()
         timed.run()
-    seconds = (time.perf_counter() - began) / max(int(timed.ticks.sum()), 1)
+        spent += time.perf_counter() - began
+        each[number] = timed.ticks
+    seconds = spent / max(int(each.sum()), 1)
     found: dict[str, list[float]] = {}
-    for ticks, (row, often) in zip(timed.ticks.tolist(), _flat(driver.rows, 1), strict=True):
+    # A median for each launch: whatever interrupts one of them is not its time.
+    for ticks, (row, often) in zip(np.median(each, axis=0).tolist(), _flat(driver.rows, 1), strict=True):
         name = row.site or "moving"
         done = work(driver.kernels[row.kernel])
         one = found.setdefault(name, [0, 0.0, 0, 0])
         one[0] += 0 if row.move or row.quiet else often
-        one[1] += ticks * seconds / runs
+        one[1] += ticks * seconds
         one[2] += often * done.operations
         one[3] += often * done.bytes
     nests = [

@@ -4,8 +4,10 @@ A run that is taken up again must go on as it began: program, machine types, see
 E8009). Threads, fusion, layouts and `--remat` decide no bit, so they may differ.
 """
 
+import fcntl
+import os
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +27,6 @@ from presk.exact.faults import COMMAND, Fault
 from presk.exact.synthesize import initialized
 from presk.kernels.entry import NativeEntry
 from presk.kernels.native.driver import Driver as Threads
-from presk.kernels.numbers import from_elements
 from presk.kernels.stage import ROUTINES
 from presk.native.drawing import NativeNormals
 from presk.native.run import blobs_of
@@ -37,6 +38,7 @@ from presk.train.evaluate import Evaluator
 from presk.train.generate import window_of
 from presk.train.loop import Course, Listener, Schedule, run, save_state
 from presk.train.machine import ELEMS, STORED, Machine, Values
+from presk.train.numbers import numbers_of
 from presk.train.parameters import check_fits, read_parameters
 from presk.train.session import Session
 
@@ -88,6 +90,7 @@ class Training:
         """`Fault` for what does not fit: E8001 to E8009. What is opened is closed with `stack`."""
         self.session: Final = session
         self._wanted: Final = wanted
+        self._stack: Final = stack
         training, asked = session.training, session.asked
         assert training.data is not None
         self.data: Final = stack.enter_context(DataFile(wanted.data.path, wanted.data.shown))
@@ -100,7 +103,8 @@ class Training:
         found = None if wanted.resume is None else self._resumed(wanted.resume)
         given = None if wanted.parameters is None else self._given(wanted.parameters)
         fresh = wanted.folder if found is None else None
-        self._old: Final = [] if fresh is None else self._earlier(fresh)
+        if fresh is not None:
+            self._earlier(fresh)
         threads = stack.enter_context(Threads(engine.get(ROUTINES).value, asked.threads))
         driver = session.driver.value
         entry = NativeEntry(driver, blobs_of(engine, log, driver, asked.level, "training.step"), threads)
@@ -108,6 +112,7 @@ class Training:
         self.machine: Final = Machine(driver, entry, session.function, batch, session.total)
         self.first = 1
         self._saved = 0
+        self._saving = False
         if found is not None:
             self.first = found.meta.step + 1
             self.machine.restore(found.parameters, found.state("m"), found.state("v"))
@@ -143,13 +148,7 @@ class Training:
         path = checkpoint.resolve(file.path, file.shown)
         shown = checkpoint.shown_as(file.path, file.shown, path)
         found = read_parameters(path, shown)
-        expected = self.expected
-        kinds = {name: (expected[name][0], found[name][0]) if name in found else one for name, one in expected.items()}
-        check_fits(found, kinds, shown)
-        return {
-            name: from_elements(array, ELEMS[dtype]) if dtype in ELEMS else array.astype(np.float64)
-            for name, (dtype, array) in found.items()
-        }
+        return numbers_of(found, self.expected, shown)
 
     def _resumed(self, file: Named) -> Checkpoint:
         """A checkpoint of this very run; E8006, E8007, E8009."""
@@ -287,18 +286,47 @@ class Training:
             run(self.machine, self.stream, schedule, seed, course, listeners)
         except KeyboardInterrupt:
             # Whoever interrupts a run wants to go on with it some time.
-            if self.machine.at is not None and self.machine.at[0] != self._saved:
-                save_state(self.machine, course, listeners)
+            self._keep(course, listeners)
+            raise
+        except (Fault, OSError):
+            # Nobody reads what is printed, the disk takes no more of the log, the data was changed: what is done is done.
+            if not self._saving:
+                with suppress(Fault):
+                    self._keep(course, ())
             raise
 
+    def _keep(self, course: Course, listeners: tuple[Listener, ...]) -> None:
+        """Saves the state of a run that ends early, if it is not saved already."""
+        if self.machine.at is not None and self.machine.at[0] != self._saved:
+            save_state(self.machine, course, listeners)
+
     def _begin(self, folder: Named) -> None:
-        """Makes the folder of the checkpoints, and takes an earlier run's away."""
+        """Makes the folder of the checkpoints, holds it as long as the run lasts, and takes an earlier run's away."""
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
-            for one in self._old:
-                one.unlink(missing_ok=True)
+            self._hold(folder)
+            if self.first == 1:  # looked at again: another run may have ended meanwhile
+                for one in self._earlier(folder):
+                    one.unlink(missing_ok=True)
         except OSError as error:
             raise _unusable(folder, error) from None
+        if not os.access(folder.path, os.W_OK | os.X_OK):
+            raise Fault("E8008", f"`{folder.shown}` cannot be used: it may not be written to")
+
+    def _hold(self, folder: Named) -> None:
+        """E9003 where another run writes into the folder: the two would delete each other's checkpoints."""
+        handle = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._stack.callback(os.close, handle)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Fault(
+                COMMAND,
+                f"`{folder.shown}` is being written by another run",
+                mend="wait for its end, or name another folder: --checkpoints DIR",
+            ) from None
+        except OSError:
+            pass  # a file system without locks
 
     def _save(self, machine: Machine, step: int, values: Values) -> str:
         folder = self._wanted.folder
@@ -306,13 +334,15 @@ class Training:
         names = [checkpoint.name_of(step)]
         if step == self.session.total:
             names.append(checkpoint.LAST)
-        first, second = machine.moments()
+        parameters, (first, second) = machine.parameters(), machine.moments()
+        self._saving = True
         for name in names:
-            shown = f"{folder.shown.rstrip('/')}/{name}"
-            checkpoint.write(folder.path / name, shown, machine.parameters(), first, second, self.meta(step, values))
+            shown = os.path.join(folder.shown, name)
+            checkpoint.write(folder.path / name, shown, parameters, first, second, self.meta(step, values))
+        self._saving = False
         self._saved = step
         checkpoint.prune(folder.path, self._wanted.keep, upto=step)
-        return f"{folder.shown.rstrip('/')}/{names[-1]}"
+        return os.path.join(folder.shown, names[-1])
 
 
 _NOTHING: Final = Values(0.0, 0.0, 0.0)

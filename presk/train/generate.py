@@ -30,21 +30,23 @@ from presk.exact.values import Number, Truth
 from presk.kernels.entry import NativeEntry
 from presk.kernels.ir import Elem
 from presk.kernels.native.driver import Driver as Threads
-from presk.kernels.numbers import from_elements
 from presk.kernels.trace.values import count_of
 from presk.native.run import Asked, blobs_of, differentiated, driver_at, look, write_scalars
 from presk.native.scalars import check_rates
 from presk.native.values import Doubles
 from presk.run import entry_defaults
 from presk.train.loop import run_key
-from presk.train.machine import ELEMS, STORED
-from presk.train.parameters import check_fits
+from presk.train.machine import STORED
+from presk.train.numbers import numbers_of
 from presk.train.stored import Stored
 from presk.types.dim import Dim
 from presk.types.type import Hyper, Index, Instance, Params, Tuple, Type
 
 UNBOUNDED: Final = 256
-"""The longest context where the program bounds none."""
+"""The longest context where neither the program nor the training says one."""
+
+FARTHEST: Final = 1 << 24
+"""Lengths are tried up to this."""
 
 
 def generation(typed: Program) -> Generation | None:
@@ -145,13 +147,13 @@ class Generator:
         """The vocabulary's size, as the program has it."""
         return int(self._found.context.bound.evaluate({}))
 
-    def longest(self) -> int:
-        """The longest context that the program allows, 256 where it bounds none."""
+    def longest(self) -> int | None:
+        """The longest context that the program allows; None where it bounds none."""
         low, high = 1, 2
-        while high <= 1 << 24 and self._allowed(high):
+        while high <= FARTHEST and self._allowed(high):
             low, high = high, high * 2
-        if high > 1 << 24:
-            return UNBOUNDED
+        if high > FARTHEST:
+            return None
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self._allowed(middle) else (low, middle)
@@ -191,13 +193,7 @@ class Generator:
                 for path, part in parts.items()
                 if path.startswith(prefix)
             }
-            given = self._parameters
-            kinds = {
-                name: (shape, given[name][0] if name in given else elem) for name, (shape, elem) in expected.items()
-            }
-            check_fits(given, kinds, self._shown)
-            for name, (dtype, array) in given.items():
-                values = from_elements(array, ELEMS[dtype]) if dtype in ELEMS else array.astype(np.float64)
+            for name, values in numbers_of(self._parameters, expected, self._shown).items():
                 entry.arena.put(parts[prefix + name], values)
             check_rates(driver.rates, self._hypers)
             write_scalars(entry.arena, driver.scalars, self._hypers)

@@ -4,6 +4,7 @@ What a step computes is a function of the state, its batch, its number and its k
 child t of child 1 of the run's master key, t the step's number, so a run that goes on from a checkpoint draws what the run
 never stopped would have drawn. (Child 0 makes the parameters, as for an entry that takes them first.)"""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -73,8 +74,9 @@ def run(
         position = stream.position(number - 1)
         batch = stream.batch(position)
         values = machine.step(number, batch.leaves, None if key is None else draws.child(key, number))
-        if not values.finite:
-            raise left_the_numbers(machine, number, values)
+        strange = machine.strange() if values.finite else None
+        if not values.finite or strange is not None:
+            raise left_the_numbers(machine, number, values, strange)
         machine.commit(number, values)
         tokens = int(batch.leaves[0].size) if leaf.bound else 0
         done = Step(
@@ -111,17 +113,21 @@ def _due(number: int, every: int | None) -> bool:
     return every is not None and number % every == 0
 
 
-def left_the_numbers(machine: Machine, number: int, values: Values) -> Stopped:
-    """What ends a run whose step `number` gave a loss or a norm that is none, with the first nest that did."""
-    what = "the loss" if values.loss != values.loss or abs(values.loss) == float("inf") else "the norm of the gradient"
-    value = values.loss if what == "the loss" else values.norm
+def left_the_numbers(machine: Machine, number: int, values: Values, strange: str | None) -> Stopped:
+    """What ends a run whose step `number` gave a loss, a norm or a parameter that is none, with the first nest that did."""
+    if strange is not None:
+        said = f"step {number} makes the parameter `{strange}` something that is no number"
+    elif math.isfinite(values.loss):
+        said = f"the norm of the gradient of step {number} is {values.norm}"
+    else:
+        said = f"the loss of step {number} is {values.loss}"
     assert isinstance(machine.entry, NativeEntry)
     found = blame(machine.entry, squares(machine.function))
     site = found.site
     notes: tuple[str, ...] = () if site is None else (f"the first value that is not finite is that of `{site}`",)
     if found.parameter is not None:
         notes = (*notes, f"the first parameter whose gradient is not finite is `{found.parameter}`")
-    fault = Fault(NOT_FINITE, f"{what} of step {number} is {value}", notes=notes)
+    fault = Fault(NOT_FINITE, said, notes=notes)
     if site is None:
         return Stopped(fault, ())
     function, _, var = site.rpartition("/%")

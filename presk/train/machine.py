@@ -19,12 +19,12 @@ from presk.core.ir import Function
 from presk.exact.values import Number
 from presk.kernels.arena import Arena
 from presk.kernels.entry import InterpretedEntry, NativeEntry
-from presk.kernels.ir import Elem
+from presk.kernels.ir import SIZES, Elem
 from presk.kernels.numbers import from_elements, to_elements
 from presk.kernels.trace.hyper import AnyExpr, Apply, Given
-from presk.kernels.trace.memory import Driver
+from presk.kernels.trace.memory import AFTER, Driver
 from presk.kernels.trace.rows import Part
-from presk.kernels.trace.values import count_of
+from presk.kernels.trace.values import Ref, count_of
 from presk.native.run import look, write_scalars
 from presk.native.scalars import check_rates
 from presk.types import type as types
@@ -71,6 +71,12 @@ class Machine:
         self._results = {part.path: part for part in driver.results}
         self._total = Number(mpq(total))
         self._places = batch_places(batch, BATCH)
+        self._leaves = [
+            (path.removeprefix(f"{THETA}."), Ref(AFTER, part.place.offset), part.operand.elem, count_of(part.operand))
+            for path, part in self._inputs.items()
+            if path.startswith(f"{THETA}.")
+        ]
+        self._whole = _joined(self._leaves)
         self._scalars = [one for one in driver.scalars if _each_step(one[0].expr)]
         given = {STEPS: Number(mpq(1)), TOTAL: self._total}
         write_scalars(entry.arena, driver.scalars, given)
@@ -129,6 +135,13 @@ class Machine:
         look(arena, self.driver)
         return Values(*(self._number(f".{place}") for place in range(len(VALUES))))
 
+    def strange(self) -> str | None:
+        """The first parameter that the last step, which is not committed, made something that is no number."""
+        view = self.entry.arena.view
+        if all(_sound(view(ref, elem, count)) for ref, elem, count in self._whole):
+            return None
+        return next((path for path, ref, elem, count in self._leaves if not _sound(view(ref, elem, count))), None)
+
     def commit(self, number: int, values: Values) -> None:
         """Makes what a step made the state. An interrupt comes before it or after it, so `at` and the state agree."""
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
@@ -141,6 +154,25 @@ class Machine:
     def _number(self, path: str) -> float:
         part = self._results[path]
         return float(from_elements(self._view(part), part.operand.elem)[0])
+
+
+def _joined(leaves: Sequence[tuple[str, Ref, Elem, int]]) -> list[tuple[Ref, Elem, int]]:
+    """Leaves that lie one behind the other, as one piece where they are of one type: what is between them is zero."""
+    if len({elem for _, _, elem, _ in leaves}) != 1:
+        return [(ref, elem, count) for _, ref, elem, count in leaves]
+    elem = leaves[0][2]
+    first = min(ref.offset for _, ref, _, _ in leaves)
+    last = max(ref.offset + count * SIZES[elem] for _, ref, _, count in leaves)
+    return [(Ref(AFTER, first), elem, (last - first) // SIZES[elem])]
+
+
+def _sound(elements: NDArray[Any]) -> bool:
+    """Whether all elements are numbers."""
+    if elements.dtype == np.uint16:  # bf16 by its bits
+        return not bool(((elements & np.uint16(0x7F80)) == np.uint16(0x7F80)).any())
+    # A sum takes a tenth of the time of a look at each; one that is no number may still have overflowed.
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(np.add.reduce(elements))) or bool(np.isfinite(elements).all())
 
 
 def _each_step(expr: AnyExpr) -> bool:

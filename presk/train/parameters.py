@@ -47,18 +47,19 @@ def check_fits(
     """
     for path, (shape, dtype) in expected.items():
         if path not in parameters:
-            raise _misfit(shown, f"it has no `{path}`", f"its tensors are {_listed(parameters)}")
+            raise misfit(shown, f"it has no `{path}`", f"its tensors are {_listed(parameters)}")
         found, array = parameters[path]
         if array.shape != shape:
-            raise _misfit(shown, f"its `{path}` has the shape {list(array.shape)}, the program's {list(shape)}")
+            raise misfit(shown, f"its `{path}` has the shape {list(array.shape)}, the program's {list(shape)}")
         if found != dtype:
-            raise _misfit(shown, f"its `{path}` is stored as {found}, and the run computes with {dtype}")
+            raise misfit(shown, f"its `{path}` is stored as {found}, and the run computes with {dtype}")
     extra = next((path for path in parameters if path not in expected), None)
     if extra is not None:
-        raise _misfit(shown, f"the program has no `{extra}`", f"its parameters are {_listed(expected)}")
+        raise misfit(shown, f"the program has no `{extra}`", f"its parameters are {_listed(expected)}")
 
 
-def _misfit(shown: str, why: str, note: str | None = None) -> Fault:
+def misfit(shown: str, why: str, note: str | None = None) -> Fault:
+    """E8007."""
     return Fault(
         MISFIT,
         f"the checkpoint `{shown}` does not fit: {why}",

@@ -81,7 +81,7 @@ def session(engine: Engine, typed: Typed, asked: Asked, fits: Fits) -> Session |
     scope = Scope(dims, (), core.headers)
     per_epoch = training.batches or 0
     driver = driver_at(engine, core, STEP, asked, after, scope)
-    digest = program_digest(core.program, dims)
+    digest = program_digest(core.program, dims, typed.main)
     bound = bound_dims(core, training, core.objectives[0])
     return Session(
         typed, core, training, optimizer, asked, after, program, function, scope, driver, digest, per_epoch, bound
@@ -107,12 +107,14 @@ class _Identity(msgspec.Struct, frozen=True, array_like=True):
     dims: tuple[tuple[str, int], ...]
 
 
-def program_digest(program: Program, dims: Mapping[str, int]) -> str:
+def program_digest(program: Program, dims: Mapping[str, int], main: str) -> str:
     """The digest of a step's program before differentiation, at its dimensions: 64 hexadecimal digits. Layout, comments, names
     of files and what the step does not reach are not in it.
     """
     encoded = _CODEC.encode(_Identity(program, tuple(sorted(dims.items()))))
-    return blake3(encoded).hexdigest()
+    # Modules are named with their file; what the main one is called does not count.
+    name, nothing = (msgspec.msgpack.encode(text) for text in (main, ""))
+    return blake3(encoded.replace(name, nothing)).hexdigest()
 
 
 _CODEC: Final = struct_codec(_Identity)

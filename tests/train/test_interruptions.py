@@ -165,3 +165,16 @@ def test_a_data_file_that_is_cut_off_or_foreign_is_refused(console: Console) -> 
     console.write("chars.psk.d", whole[:-1] + b"\x0d")
     ran = console.presk("train", "net.psk")
     assert ran.code == 4 and "error[E8003]" in ran.err, ran.err
+
+
+def test_parameters_that_become_no_numbers_are_not_kept(console: Console) -> None:
+    """β₂ = 0.999 is 1 in bf16, so the first step divides by 1 − β₂ = 0; its loss and its norm are numbers."""
+    prepared(console, MODEL.replace("(0.9, 0.99)", "(0.9, 0.999)"))
+    ran = console.presk("train", "net.psk", "--realize", "bf16", "--checkpoint-every", "1")
+    assert ran.code == 4 and "warning[W0005]" in ran.err
+    assert "error[E7010]: step 1 makes the parameter `tok` something that is no number" in ran.err
+    assert re.search(r"the first value that is not finite is that of `adamw\.step/%\d+`", ran.err), ran.err
+    assert not list((console.folder / "ckpt").glob("*.safetensors"))
+    wide = '{"default": "bf16", "functions": {"training.step": "f32", "adamw.step": "f32", "adamw.lr": "f32"}}'
+    kept = console.presk("train", "net.psk", "--realize", wide)
+    assert kept.code == 0 and "W0005" not in kept.err

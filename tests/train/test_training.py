@@ -290,3 +290,22 @@ def test_nothing_is_lost_before_everything_is_sound(console: Console, reference:
         assert ran.code in (2, 4) and re.match(r"error\[E(9002|8006|7002)\]", ran.err), ran.err
         assert tensors(console.folder / "kept whole" / "step-000020.safetensors") == reference
     assert not (console.folder / "nowhere").exists()
+
+
+def test_what_the_program_is_called_does_not_count(console: Console, reference: dict[str, bytes]) -> None:
+    del reference
+    console.write("sub/other name.psk", MODEL.replace("chars.psk.d", "../chars.psk.d"))
+    ran = console.presk(
+        "train", "sub/other name.psk", *SEED, "--steps", "20", "--resume", "reference", "--checkpoints", "renamed"
+    )
+    assert ran.code == 0 and "nothing is left to do" in ran.out, ran.err
+
+
+def test_a_log_is_not_replaced_unasked(console: Console) -> None:
+    options = ("train", "net.psk", "--steps", "2", "--log", "asked.jsonl")
+    assert console.presk(*options, "--checkpoints", "asked 1").code == 0
+    before = (console.folder / "asked.jsonl").read_text()
+    ran = console.presk(*options, "--checkpoints", "asked 2")
+    assert ran.code == 2 and "E9003" in ran.err and "is the log of another run" in ran.err
+    assert (console.folder / "asked.jsonl").read_text() == before
+    assert console.presk(*options, "--checkpoints", "asked 2", "--overwrite").code == 0

@@ -27,7 +27,7 @@ from presk.native.run import Asked as Native
 from presk.native.run import Executor
 from presk.realize.record import uniform
 from presk.train import checkpoint
-from presk.train.generate import Generator, generation, trained_window
+from presk.train.generate import UNBOUNDED, Generator, generation, trained_window
 from presk.train.parameters import read_file
 from presk.types.dim import Dim
 
@@ -101,10 +101,11 @@ def _generate(
                 mend="give the constants that the training had: --const V=…",
             )
         longest = generator.longest()
-        window = (
-            min(longest, file.sequence or trained_window(typed) or longest) if asked.window is None else asked.window
-        )
-        if window > longest:
+        window = asked.window
+        if window is None:
+            window = file.sequence or trained_window(typed) or longest or UNBOUNDED
+            window = window if longest is None else min(window, longest)
+        if longest is not None and window > longest:
             raise programs.usage(
                 request, "E9003", f"`--window {window}`: `{function.function}` takes contexts of at most {longest}"
             )

@@ -57,7 +57,7 @@ def train_command(
     ] = None,
     keep: Annotated[int, typer.Option("--keep", metavar="K", min=1, help="How many of the newest stay.")] = 3,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Delete the checkpoints of an earlier run in the folder.")
+        bool, typer.Option("--overwrite", help="Delete checkpoints and log of an earlier run.")
     ] = False,
     eval_data: Annotated[
         str | None, typer.Option("--eval-data", metavar="FILE", help="Measure the loss on this data file as well.")

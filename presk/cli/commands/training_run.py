@@ -24,7 +24,7 @@ from presk.core.program import CoreProgram
 from presk.elab.dump import dump_training
 from presk.elab.program import Program
 from presk.exact import draws
-from presk.exact.faults import Fault
+from presk.exact.faults import COMMAND, Fault
 from presk.exact.interpreter import Stopped
 from presk.kernels.ir import Elem
 from presk.kernels.trace.memory import launches
@@ -154,7 +154,8 @@ def _run(
     if any(part.operand.elem is Elem.BF16 for part in session_.driver.value.inputs):
         request.complain(
             "warning[W0005]: parameters or moments are kept in bf16, in which small updates vanish\n"
-            '  = help: --realize \'{"default": "bf16", "functions": {"training.step": "f32", "adamw.step": "f32"}}\''
+            '  = help: --realize \'{"default": "bf16", "functions": {"training.step": "f32", "adamw.step": "f32", '
+            '"adamw.lr": "f32"}}\''
         )
     if dry:
         request.print(dry_text(request, session_), end="")
@@ -296,6 +297,13 @@ def _log(request: Request, asked: Asked, training: Training) -> Log:
     metadata = training.describe(asked.file)
     if asked.resume is not None:
         return Log.resume(path, asked.log, training.first - 1, metadata, ("program", "seed", "realization", "data"))
+    if path.is_file() and path.stat().st_size and not asked.overwrite:
+        read_log(path, asked.log)  # a file that is no log is refused as such
+        raise Fault(
+            COMMAND,
+            f"`{asked.log}` is the log of another run",
+            mend="name another file; or begin anew and delete it: --overwrite; or go on: --resume",
+        )
     return Log.create(path, asked.log, metadata)
 
 
