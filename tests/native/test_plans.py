@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -296,3 +297,18 @@ def test_a_gradient_with_all_contractions_laid_out(file: str, entry: str) -> Non
         assert same(native(planned, function, args), wanted)
         assert same(interpreted(planned, function, args), wanted)
         assert any(isinstance(one, For) for kernel in planned.kernels for one in kernel.body)
+
+
+def test_what_is_stated_for_a_function_holds_for_its_forward_pass(console: Console) -> None:
+    shown = console.presk("dump", "net.psk", "--stage", "core", "--entry", "Net.apply").out
+    found = re.search(r"^  %(\d+) : .* = dot ", shown, re.MULTILINE)
+    assert found is not None, shown
+    dump = ("dump", "net.psk", "--stage", "kernel", "--entry", "loss_grad", "--dim", "B=4", "--level", "x86-64-v3")
+    plain = console.presk(*dump, "--realize", "f32").out
+    texts = []
+    for name in ("Net.apply", "Net.apply.fwd"):
+        plan = json.dumps({"realization": "f32", "layout": {f"{name}/%{found[1]}": {"tile": [1, 1], "lanes": 1}}})
+        ran = console.presk(*dump, "--plan", plan)
+        assert ran.code == 0, ran.err
+        texts.append(ran.out)
+    assert texts[0] == texts[1] != plain
