@@ -15,6 +15,7 @@ from presk.kernels.layout import Form, Layout
 from presk.kernels.nests.contraction import Contract
 from tests.cli.console import Console
 from tests.conftest import Golden
+from tests.native.conftest import PROGRAM as NET
 from tests.native.planned import contractions, differs, nests_of
 from tests.native.support import driver_of, given_to, interpreted, native, same, traced
 from tests.native.test_corpus import FILES, PREFIX, TYPES, defined, differentiated, entries, lengths, loaded
@@ -300,6 +301,7 @@ def test_a_gradient_with_all_contractions_laid_out(file: str, entry: str) -> Non
 
 
 def test_what_is_stated_for_a_function_holds_for_its_forward_pass(console: Console) -> None:
+    console.write("net.psk", NET)
     shown = console.presk("dump", "net.psk", "--stage", "core", "--entry", "Net.apply").out
     found = re.search(r"^  %(\d+) : .* = dot ", shown, re.MULTILINE)
     assert found is not None, shown
