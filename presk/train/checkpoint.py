@@ -62,12 +62,12 @@ _DECIMAL: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")
 class Meta(msgspec.Struct, frozen=True):
     """Of which run a checkpoint is, and where it stands; every field is a text `presk.<name>` in the file's metadata.
 
-    `program` is the digest of the training step's program and `data` that of the data file, in hexadecimal digits; `model` the model's
-    instance as text, `optimizer` the name of the optimizer; `realization` the JSON of the machine types. `step` counts the steps
-    that are done, of `total`; `epoch` and `batch` are the place of the batch that comes next. Both seeds are decimals; `loss` is the
-    shortest decimal that reads back. `vocab` is the data file's vocabulary as it spells it, `sequence` the
-    length of its sequences; None where it has none.
-    """
+    `program` is the digest of the training step's program and `data` that of the data file, in hexadecimal digits; `model` the
+    model's instance as text, `optimizer` the name of the optimizer; `realization` the JSON of the machine types. `step` counts
+    the steps that are done, of `total`; `epoch` and `batch` are the place of the batch that comes next. Both seeds are
+    decimals; `loss` is the shortest decimal that reads back. `vocab` is the data file's vocabulary as it spells it, `sequence`
+    the length of its sequences; None where it has none. `unfused` is `yes` where elementwise chains are stored link by link and
+    that shows."""
 
     program: str
     model: str
@@ -85,6 +85,7 @@ class Meta(msgspec.Struct, frozen=True):
     loss: str
     vocab: str | None = None
     sequence: str | None = None
+    unfused: str | None = None
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ def _meta(metadata: Mapping[str, str]) -> Meta:
 
 
 _COUNTS: Final = ("step", "epoch", "batch", "total")
-_OPTIONAL: Final = ("vocab", "sequence")
+_OPTIONAL: Final = ("vocab", "sequence", "unfused")
 
 
 def _wrong(tensors: Mapping[str, Stored], metadata: Mapping[str, str]) -> str | None:

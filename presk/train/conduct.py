@@ -1,7 +1,7 @@
 """Conducts a training run: opens what it reads, begins it or takes it up again, keeps its checkpoints.
 
 A run that is taken up again must go on as it began: program, machine types, seed, batches and data are those of the checkpoint (E8007,
-E8009). Threads, fusion, layouts and `--remat` decide no bit, so they may differ.
+E8009). Threads, layouts and `--remat` decide no bit, so they may differ; fusion decides one only where storing rounds (bf16).
 """
 
 import fcntl
@@ -31,7 +31,7 @@ from presk.kernels.stage import ROUTINES
 from presk.native.drawing import NativeNormals
 from presk.native.run import blobs_of
 from presk.native.values import Doubles, flattened
-from presk.realize.record import spelled
+from presk.realize.record import groups_visible, spelled
 from presk.train import checkpoint
 from presk.train.checkpoint import Checkpoint, Meta
 from presk.train.evaluate import Evaluator
@@ -249,6 +249,7 @@ class Training:
             loss=repr(values.loss),
             vocab=_vocabulary(self.data.contents.vocabulary),
             sequence=None if sequence is None else str(sequence),
+            unfused="yes" if groups_visible(session.asked.realization) and not session.asked.fused else None,
         )
 
     def describe(self, program: str) -> dict[str, object]:
@@ -353,6 +354,7 @@ _SAME: Final[Mapping[str, str]] = {
     "realization": "machine types",
     "seed": "seed",
     "shuffle": "seed of the order of samples",
+    "unfused": "fusion, which shows where storing rounds",
     "total": "number of steps",
 }
 """What of a checkpoint a run that goes on from it must have, in the order in which it is looked at."""

@@ -16,14 +16,18 @@ from presk.core.facts import declared_facts
 from presk.core.ir import Function, Program
 from presk.core.lower import Mode
 from presk.core.program import CoreProgram
+from presk.elab.exprs import decimal_value
 from presk.elab.program import Program as Typed
 from presk.elab.records import OptimizerRecord, TrainingRecord
 from presk.exact.closing import closed
 from presk.exact.defined import check_entry
 from presk.exact.faults import UNBOUND, Fault
 from presk.exact.scope import Scope
+from presk.kernels.ir import Elem
+from presk.kernels.numbers import rounded
 from presk.kernels.trace.memory import Driver
 from presk.native.run import Asked, differentiated, driver_at
+from presk.realize.record import resolver
 from presk.train.step import bound_dims, with_step
 
 
@@ -54,6 +58,8 @@ class Session:
         """The steps of the whole run."""
         return self.training.epochs * self.per_epoch
 
+
+UNFIT: Final = "E7002"
 
 Fits = Callable[[CoreProgram, Program], None]
 """Is shown the program before and after differentiation, and raises where what is asked does not fit it."""
@@ -86,6 +92,21 @@ def session(engine: Engine, typed: Typed, asked: Asked, fits: Fits) -> Session |
     return Session(
         typed, core, training, optimizer, asked, after, program, function, scope, driver, digest, per_epoch, bound
     )
+
+
+def frozen_moment(session_: Session) -> Fault | None:
+    """E7002 for a machine type in which a β of the optimizer is 1: a moment would never move, and its correction divide by 0."""
+    name = f"{session_.optimizer.name}.step"
+    type_ = resolver(session_.asked.realization)(name, 0)
+    for number, text in enumerate(session_.optimizer.betas, 1):
+        value = decimal_value(text)
+        if value is not None and value < 1 and rounded(value, Elem(type_.storage)) == 1:
+            return Fault(
+                UNFIT,
+                f"`{name}` is typed {type_.storage}, in which its β{'₁₂'[number - 1]} = {text} is 1: no step would move a parameter",
+                mend=f'type it wider: "functions": {{"training.step": "f32", "{name}": "f32", "{session_.optimizer.name}.lr": "f32"}}',
+            )
+    return None
 
 
 def _dims(function: Function, known: Mapping[str, int]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from presk.train import files, log
 from tests.cli.console import Console
-from tests.train.models import MODEL, prepared, tensors
+from tests.train.models import prepared, tensors
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +98,11 @@ def test_parameters_that_are_no_numbers_are_refused(console: Console) -> None:
     assert "E7010" in console.presk("train", "net.psk", "--params", "odd.safetensors", *wide).err
 
 
-def test_parameters_that_are_no_numbers_are_not_kept(console: Console) -> None:
-    """In bf16 0.999 is 1, so `v / (1 - 0.999)` is 0 / 0 for the characters that the text has not."""
-    console.write("net16.psk", MODEL.replace("(0.9, 0.99)", "(0.9, 0.999)"))
-    ran = console.presk("train", "net16.psk", "--realize", "bf16", "--checkpoints", "net16", "--checkpoint-every", "1")
-    assert ran.code == 4 and "error[E7010]: step 1 makes the parameter `tok`" in ran.err
-    assert names(console.folder / "net16") == []
+def test_a_vocabulary_without_line_ends_needs_a_prompt(console: Console) -> None:
+    begun = console.presk("train", "net.psk", "--steps", "1", "--checkpoints", "plain", "--overwrite")
+    assert begun.code == 0, begun.err
+    ran = console.presk("generate", "net.psk", "--params", "plain")
+    assert ran.code == 4 and ran.out == ""
+    assert ran.err.startswith("error[E8004]: the vocabulary has no line end") and '--prompt "…"' in ran.err
+    other = console.presk("generate", "net.psk", "--params", "plain", "--prompt", "tX")
+    assert other.code == 4 and "line 1, column 2 of the prompt: `X`" in other.err

@@ -168,13 +168,22 @@ def test_a_data_file_that_is_cut_off_or_foreign_is_refused(console: Console) -> 
 
 
 def test_parameters_that_become_no_numbers_are_not_kept(console: Console) -> None:
-    """β₂ = 0.999 is 1 in bf16, so the first step divides by 1 − β₂ = 0; its loss and its norm are numbers."""
-    prepared(console, MODEL.replace("(0.9, 0.99)", "(0.9, 0.999)"))
-    ran = console.presk("train", "net.psk", "--realize", "bf16", "--checkpoint-every", "1")
-    assert ran.code == 4 and "warning[W0005]" in ran.err
+    """The rate is beyond f32; the loss and the norm of the first step are numbers."""
+    prepared(console, MODEL.replace("1e-2", "1e39"))
+    ran = console.presk("train", "net.psk", "--checkpoint-every", "1")
+    assert ran.code == 4, ran.err
     assert "error[E7010]: step 1 makes the parameter `tok` something that is no number" in ran.err
-    assert re.search(r"the first value that is not finite is that of `adamw\.step/%\d+`", ran.err), ran.err
+    assert re.search(r"the first value that is not finite is that of `adamw\.lr/%\d+`", ran.err), ran.err
     assert not list((console.folder / "ckpt").glob("*.safetensors"))
+
+
+def test_a_type_in_which_nothing_would_move_is_refused(console: Console) -> None:
+    """β₂ = 0.999 is 1 in bf16: 1 − β₂ = 0."""
+    prepared(console, MODEL.replace("(0.9, 0.99)", "(0.9, 0.999)"))
+    ran = console.presk("train", "net.psk", "--realize", "bf16")
+    assert ran.code == 4 and "error[E7002]" in ran.err and "β₂ = 0.999 is 1" in ran.err, ran.err
+    near = console.presk("train", "net.psk", "--realize", "f32", "--steps", "1", "--checkpoints", "near")
+    assert near.code == 0, near.err
     wide = '{"default": "bf16", "functions": {"training.step": "f32", "adamw.step": "f32", "adamw.lr": "f32"}}'
     kept = console.presk("train", "net.psk", "--realize", wide)
     assert kept.code == 0 and "W0005" not in kept.err

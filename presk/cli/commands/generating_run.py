@@ -32,6 +32,8 @@ from presk.train.parameters import read_file
 from presk.types.dim import Dim
 
 OTHER: str = "E8009"
+LINE_END: str = "\n"
+"""The prompt where none is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ def _generate(
             raise programs.usage(
                 request, "E9003", f"`--window {window}`: `{function.function}` takes contexts of at most {longest}"
             )
-        prompt = [int(token) for token in vocabulary.encode(asked.prompt, "the prompt")]
+        prompt = _prompt(vocabulary, asked.prompt)
         if not prompt:
             raise Fault(COMMAND, "the prompt is empty, and a context has a token at least", mend='--prompt "…"')
         generator.prepare(len(prompt), window)
@@ -121,6 +123,18 @@ def _generate(
             # A model may have room for more tokens than its data has.
             _write(request, decoder.feed([token]) if token < vocabulary.size else "\N{REPLACEMENT CHARACTER}")
         _write(request, decoder.close() + "\n")
+
+
+def _prompt(vocabulary: Vocabulary, text: str) -> list[int]:
+    """The tokens of a prompt; E8004 where it cannot be written in the vocabulary."""
+    try:
+        return [int(token) for token in vocabulary.encode(text, "the prompt")]
+    except Fault as fault:
+        if text != LINE_END:
+            raise
+        # Perhaps nobody has given it.
+        why = "the vocabulary has no line end, with which a text begins where no prompt is given"
+        raise Fault(fault.code, why, mend='--prompt "…"') from None
 
 
 def _write(request: Request, text: str) -> None:

@@ -37,6 +37,8 @@ def realization_of(request: Request, text: str | None) -> Realization:
 
 def _read(request: Request, path: Path) -> str:
     try:
+        if not path.is_file():  # a device would be read without end
+            raise programs.usage(request, "E9002", f"`{path.name}` cannot be read: there is no such file")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError):
         raise programs.usage(request, "E9002", f"`{path.name}` cannot be read") from None

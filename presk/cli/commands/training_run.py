@@ -39,7 +39,7 @@ from presk.train.log import Log, Run, read_log
 from presk.train.rates import rates_text
 from presk.train.record import Recorder
 from presk.train.report import Reporter, Start
-from presk.train.session import Session, session
+from presk.train.session import Session, frozen_moment, session
 from presk.types.dim import Dim
 
 SEEDS: Final = draws.SEEDS
@@ -151,6 +151,9 @@ def _run(
         raise programs.usage(
             request, "E9003", f"`--steps {last}`: the run has {total} steps", "`epochs` in the block makes it longer"
         )
+    frozen = frozen_moment(session_)
+    if frozen is not None:
+        return failed(request, frozen)
     if any(part.operand.elem is Elem.BF16 for part in session_.driver.value.inputs):
         request.complain(
             "warning[W0005]: parameters or moments are kept in bf16, in which small updates vanish\n"
