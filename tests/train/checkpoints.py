@@ -28,6 +28,7 @@ META: Final = Meta(
     loss="1.8857",
     vocab='{"kind":"bytes"}',
     sequence="64",
+    unfused="yes",
 )
 
 TREE: Final[Tree] = {

@@ -67,11 +67,11 @@ def test_what_is_written_is_read_to_the_bit(tmp_path: Path) -> None:
 
 
 def test_without_a_vocabulary_there_is_none(tmp_path: Path) -> None:
-    meta = msgspec.structs.replace(META, vocab=None, sequence=None)
+    meta = msgspec.structs.replace(META, vocab=None, sequence=None, unfused=None)
     path = small(tmp_path / STEP, meta)
     assert read(path, STEP).meta == meta
     with safetensors.safe_open(path, framework="np") as opened:
-        assert not {"presk.vocab", "presk.sequence"} & set(opened.metadata())
+        assert not {"presk.vocab", "presk.sequence", "presk.unfused"} & set(opened.metadata())
 
 
 NAMES: Final = st.sampled_from(["w", "b", "m", "v", "adamw", "adamw_", "__metadata__", "γ", "θ1", "blocks", "h"])
@@ -275,7 +275,7 @@ def changed(path: Path, metadata: Mapping[str, str | None] | None = None, **arra
 
 
 @pytest.mark.parametrize(
-    "name", ["kind", "digest", *(one for one in META.__struct_fields__ if one not in ("vocab", "sequence"))]
+    "name", ["kind", "digest", *(one for one in META.__struct_fields__ if one not in ("vocab", "sequence", "unfused"))]
 )
 def test_an_entry_that_every_checkpoint_has(tmp_path: Path, name: str) -> None:
     why = changed(tmp_path / STEP, {name: None})

@@ -309,3 +309,28 @@ def test_a_log_is_not_replaced_unasked(console: Console) -> None:
     assert ran.code == 2 and "E9003" in ran.err and "is the log of another run" in ran.err
     assert (console.folder / "asked.jsonl").read_text() == before
     assert console.presk(*options, "--checkpoints", "asked 2", "--overwrite").code == 0
+
+
+def test_fusion_decides_where_storing_rounds(console: Console) -> None:
+    """A run in bf16 goes on with the fusion that it began with; others go on with any."""
+    mixed = '{"default": "bf16", "functions": {"training.step": "f32", "adamw.step": "f32", "adamw.lr": "f32"}}'
+    trained(console, "fused", "--realize", mixed, steps=4)
+    again = (
+        "train",
+        "net.psk",
+        *SEED,
+        "--steps",
+        "8",
+        "--realize",
+        mixed,
+        "--checkpoints",
+        "fused",
+        "--resume",
+        "fused",
+    )
+    refused = console.presk(*again, "--no-fusion")
+    assert refused.code == 4 and "E8007" in refused.err and "fusion" in refused.err
+    assert console.presk(*again, "--remat", "recompute", "--threads", "2").code == 0
+    assert trained(console, "unbroken", "--realize", mixed, steps=8) == tensors(
+        console.folder / "fused" / "step-000008.safetensors"
+    )
