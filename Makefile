@@ -12,7 +12,9 @@ TORCH ?= torch>=2.4
 export PYTHON BENCH
 
 BIN := .venv/bin
-PYTEST := $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+# One process more than there are processors, five at most: some tests wait for processes of their own, or for the disk.
+PROCESSES := $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$cores -lt 4 ] || cores=4; echo $$((cores + 1)))
+PYTEST := $(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal
 
 .PHONY: help
 help: ## list the targets

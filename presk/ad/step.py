@@ -17,7 +17,20 @@ from presk.ad.names import value_vjp
 from presk.cache.codec import struct_codec
 from presk.cache.stage import Queries, Result, Stage
 from presk.core.calls import same_dims
-from presk.core.ir import Binding, Call, Dims, Function, Literal, MakeTuple, Operation, Origin, Param, Prim, Project
+from presk.core.ir import (
+    Binding,
+    Call,
+    Dims,
+    Function,
+    Literal,
+    MakeTuple,
+    Operation,
+    Origin,
+    Param,
+    Prim,
+    Project,
+    operands,
+)
 from presk.core.lower import Lowered, Sited
 from presk.core.stage import LOWERED
 from presk.elab.codecs import PACKAGES
@@ -34,7 +47,8 @@ BATCH: Final = "batch"
 STEPS: Final = "t"
 TOTAL: Final = "total"
 
-VALUES: Final = ("loss", "norm", "rate")
+NORM: Final = "norm"
+VALUES: Final = ("loss", NORM, "rate")
 """The numbers of a step, the first items of its result; the new tree and the new moments stand behind them."""
 
 CARRIED: Final = ((THETA, f".{len(VALUES)}"), (STATE, f".{len(VALUES) + 1}"))
@@ -100,7 +114,7 @@ def _step(given: Training) -> Function:
     made = emit(both, Call(value_vjp(objective.name), handed, None, tuple(args)))
     loss = emit(scalar, Project(made, 0), "loss")
     gradient = emit(tree, Project(made, 1), "g")
-    norm = emit(scalar, Prim("sqrt", (emit(scalar, Prim("sum_squares", (gradient,))),)), "norm")
+    norm = emit(scalar, Prim("sqrt", (emit(scalar, Prim("sum_squares", (gradient,))),)), NORM)
     counted = (place[STEPS], place[TOTAL])
     rate = emit(scalar, Call(given.rate, (), None, counted), "lr")
     own = same_dims(sorted({name for dim in type_dims(tree) for name in dim.symbols()}))
@@ -113,7 +127,8 @@ def _step(given: Training) -> Function:
 
 def squares(function: Function) -> str:
     """The nest of a step that adds up the squares of the gradient."""
-    (var,) = (one.var for one in function.bindings if isinstance(one.op, Prim) and one.op.name == "sum_squares")
+    (root,) = (one.op for one in function.bindings if one.name == NORM)
+    (var,) = operands(root)
     return f"{function.name}/%{var}"
 
 

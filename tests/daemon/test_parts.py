@@ -21,7 +21,7 @@ from presk.daemon.log import Log
 from presk.daemon.phase import SIZE, Phase, shared_file
 from presk.daemon.server import Limits
 
-TEXT: Final = st.text(st.characters(exclude_characters="\0"), max_size=20)
+TEXT: Final = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 RAW: Final = st.binary(max_size=20).map(os.fsdecode)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from presk.cli.app import command
 from tests.daemon.support import BAD, COMMAND, GOOD, Home, masked, same
+from tests.train.models import MODEL, TEXT
 
 LINES: Final = (
     ("check", "good.psk"),
@@ -60,6 +61,8 @@ APART: Final = MappingProxyType(
         ("data", "pack"): "test_data_files_are_made_and_read_the_same",
         ("data", "info"): "test_data_files_are_made_and_read_the_same",
         ("data", "show"): "test_data_files_are_made_and_read_the_same",
+        ("train",): "test_trainings_are_the_same",
+        ("generate",): "test_trainings_are_the_same",
         # They are about the daemon, and never in it.
         ("daemon", "start"): "test_the_life_of_a_daemon_as_it_is_told",
         ("daemon", "stop"): "test_the_life_of_a_daemon_as_it_is_told",
@@ -159,6 +162,37 @@ def test_data_files_are_made_and_read_the_same(shared: Home) -> None:
     assert [code for code, _, _ in told[0]] == [0, 0, 4, 2, 0, 4, 2, 0, 0, 2, 4, 2]
     assert (shared.work / "here/text.psk.d").read_bytes() == (shared.work / "there/text.psk.d").read_bytes()
     assert b'\n  " or not "\n' in told[0][7][1]  # every third byte begins one: sample 2 with byte 6
+
+
+def test_trainings_are_the_same(shared: Home) -> None:
+    """Steps, checkpoints and texts, in two folders; only times differ."""
+    pack = ("data", "pack", "text.txt", "--window", "8", "--out", "chars.psk.d")
+    lines = (
+        ("train", "net.psk", "--dry-run"),
+        ("train", "net.psk", "--steps", "5", "--threads", "1"),
+        ("train", "net.psk"),
+        ("train", "net.psk", "--resume", "gone"),
+        ("generate", "net.psk", "--params", "ckpt", "--prompt", "the ", "--length", "12"),
+        ("generate", "net.psk", "--params", "gone"),
+        ("generate",),
+        ("train",),
+    )
+    told = []
+    for ask, name in ((shared.presk, "trained there"), (shared.alone, "trained here")):
+        folder = shared.write(f"{name}/net.psk", MODEL).parent
+        shared.write(f"{name}/text.txt", TEXT)
+        assert shared.alone(*pack, cwd=folder).code == 0
+        told.append(
+            [(one.code, TIMES.sub("…", one.text), one.err) for one in (ask(*line, cwd=folder) for line in lines)]
+        )
+    assert told[0] == told[1]
+    assert [code for code, _, _ in told[0]] == [0, 0, 2, 2, 0, 2, 2, 2]
+    last = "ckpt/step-000005.safetensors"
+    here, there = (shared.work / name / last for name in ("trained here", "trained there"))
+    assert here.read_bytes() == there.read_bytes()
+
+
+TIMES: Final = re.compile(r"\d+(\.\d+)? (s|min)\b|[\d,.]+ tokens/s|  remaining .*")
 
 
 def test_why_differs_only_in_how_an_answer_was_had(home: Home) -> None:

@@ -87,8 +87,8 @@ def body(making: Making, known: list[int], around: dict[int, int], fuel: int) ->
                 if stacks:
                     one = draw(st.sampled_from(stacks))
                     size = making.lengths[one] * WIDTH
-                    source, target = Ref(one).along(loop, -size, (count - 1) * size), Ref(one, count * size)
-                    rows.append(making.launch([source], target, move=True, scratch=0, in_place=None))
+                    fetched, end = Ref(one).along(loop, -size, (count - 1) * size), Ref(one, count * size)
+                    rows.append(making.launch([fetched], end, move=True, scratch=0, in_place=None))
             case "loop" if len(around) < 2:
                 loop, count = making.loops, draw(st.integers(1, 3))
                 making.loops += 1
