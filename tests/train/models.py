@@ -71,8 +71,15 @@ training run {
 """
 
 
+def sharing(console: Console) -> Console:
+    """The console with a store that all tests of training share: what two of them need alike is compiled once."""
+    console.env["PRESK_CACHE"] = str(console.folder.parents[1] / "train-cache")
+    return console
+
+
 def prepared(console: Console, model: str = MODEL, text: str = TEXT) -> Console:
     """The folder with the program `net.psk` and its data file, of windows of eight characters."""
+    sharing(console)
     console.write("net.psk", model)
     console.write("text.txt", text)
     assert console.presk("data", "pack", "text.txt", "--window", "8", "--out", "chars.psk.d").code == 0

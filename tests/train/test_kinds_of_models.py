@@ -16,6 +16,7 @@ from presk.exact import draws
 from presk.types.type import Index, Mask, Real
 from tests.cli.console import Console
 from tests.data.support import sample_of
+from tests.train.models import sharing
 
 END: Final = """
 optimizer adamw {
@@ -103,7 +104,7 @@ def samples(sample: str, path: Path) -> None:
 @pytest.mark.parametrize("remat", ["store", "recompute"])
 def test_the_first_step_is_that_of_the_exact_reference(tmp_path: Path, name: str, remat: str) -> None:
     text, sample = CASES[name]
-    console = Console(tmp_path)
+    console = sharing(Console(tmp_path))
     console.write("main.psk", text)
     samples(sample, console.folder / "data.psk.d")
     ran = console.presk("train", "main.psk", "--seed", "4", "--realize", "f64", "--log", "log.jsonl", "--remat", remat)
@@ -130,7 +131,7 @@ def test_the_first_step_is_that_of_the_exact_reference(tmp_path: Path, name: str
 
 def test_no_derivative_of_the_data_is_computed(tmp_path: Path) -> None:
     text, sample = CASES["regression"]
-    console = Console(tmp_path)
+    console = sharing(Console(tmp_path))
     console.write("main.psk", text)
     samples(sample, console.folder / "data.psk.d")
     shown = console.presk("dump", "main.psk", "--stage", "core-after-ad", "--entry", "training.step").out
@@ -139,7 +140,7 @@ def test_no_derivative_of_the_data_is_computed(tmp_path: Path) -> None:
 
 def test_the_step_in_the_core(tmp_path: Path) -> None:
     text, sample = CASES["regression"]
-    console = Console(tmp_path)
+    console = sharing(Console(tmp_path))
     console.env["PRESK_VERIFY"] = "1"
     console.write("main.psk", text)
     samples(sample, console.folder / "data.psk.d")
