@@ -294,7 +294,11 @@ class Recorder:
         named.
         """
         function, _, var = site.rpartition("/")
-        return self._layouts.get(site) or self._layouts.get(f"{function.removesuffix('.fwd')}/{var}")
+        if site in self._layouts:
+            return self._layouts[site]
+        found = self._layouts.get(f"{function.removesuffix('.fwd')}/{var}")
+        # Who reads a product differs between the two: a residual is read once more.
+        return None if found is None else msgspec.structs.replace(found, epilogue=None)
 
     def _lower(self, nest: Nest, site: str) -> tuple[Lowered, tuple[int, ...]]:
         """A nest's kernels, and their numbers."""

@@ -67,7 +67,9 @@ _NUMBERS: Final[Mapping[AnyPattern, Elem]] = MappingProxyType({_RATED: Elem.F64,
 """What reads its number in a type of its own, whatever it computes in: a rate that draws of 53 bits are compared with, an exponent."""
 
 
-ADD: Final = "add"
+_ADDED: Final = Elementwise("add")
+"""What a product may be launched with."""
+
 EPILOGUE: Final = "epilogue"
 Carried = tuple[tuple[str, str], ...]
 
@@ -250,7 +252,7 @@ class _Tracer:
         return {
             binding.var: arg
             for binding in function.bindings
-            if isinstance(binding.op, Prim) and binding.op.name == ADD
+            if isinstance(binding.op, Prim) and NESTS[binding.op.name] == _ADDED
             for arg in binding.op.args
             if arg in stated
         }

@@ -37,7 +37,7 @@ import msgspec
 from presk.core.fusion import partition
 from presk.core.ir import Binding, Function, Prim, Program, operands
 from presk.prims.attrs import AxisNames
-from presk.prims.nests import NESTS, Converted, Filled, Hyper, Regrouped, Same, Structure, Structured
+from presk.prims.nests import NESTS, Converted, Elementwise, Filled, Hyper, Regrouped, Same, Structure, Structured
 from presk.realize.record import Malformed, Realization, known_keys, meant, parse_record, read_json
 from presk.types.type import Hyper as HyperType
 from presk.types.type import Real, Type
@@ -52,6 +52,7 @@ LANES: Final = (1, 2, 4, 8, 16)
 DEEPEST: Final = 2
 MOST_WORKERS: Final = 1024
 PASSES: Final = (2, 3)
+_ADDED: Final = Elementwise("add")
 
 
 class Split(msgspec.Struct, frozen=True, array_like=True):
@@ -379,7 +380,7 @@ def _no_epilogue(program: Program, name: str, stated: Collection[str]) -> str | 
     if len(readers) != 1:
         return "nothing reads the product" if not readers else "the product is read more than once"
     (reader,) = readers
-    if not isinstance(reader.op, Prim) or reader.op.name != "add" or not isinstance(reader.type, Real):
+    if not isinstance(reader.op, Prim) or NESTS[reader.op.name] != _ADDED or not isinstance(reader.type, Real):
         return "what reads the product is no `add` of tensors"
     if len(next(one for one in partition(function).groups if reader.var in one.members).members) > 1:
         return f"the `add` that reads it, %{reader.var}, is computed in a group with others"

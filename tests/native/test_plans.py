@@ -314,3 +314,17 @@ def test_what_is_stated_for_a_function_holds_for_its_forward_pass(console: Conso
         assert ran.code == 0, ran.err
         texts.append(ran.out)
     assert texts[0] == texts[1] != plain
+
+
+def test_an_epilogue_is_of_the_function_that_it_is_stated_for(console: Console) -> None:
+    """In its forward pass a product may be read once more, as a residual: there the `add` is launched, under the same tile."""
+    console.write("net.psk", NET.replace("tanh(x · w + b)", "softmax(axis out, x · w + b)"))
+    dump = ("dump", "net.psk", "--stage", "driver", "--dim", "B=4", "--level", "x86-64-v3")
+    plans = [
+        json.dumps({"realization": "f32", "layout": {"Net.apply/%3": {"tile": [1, 1], "lanes": 1, **more}}})
+        for more in ({}, {"epilogue": True})
+    ]
+    for entry, same_ in (("Net.apply", False), ("loss_grad", True)):
+        plain, joined = (console.presk(*dump, "--entry", entry, "--plan", plan) for plan in plans)
+        assert plain.code == joined.code == 0, joined.err
+        assert (plain.out == joined.out) is same_, entry
